@@ -15,8 +15,10 @@ func lab() *Facts {
 	dollar := []Price{{From: at(-60), Micros: 1_000_000, Currency: "USD", Source: "list"}}
 	return &Facts{
 		Nodes: []NodeFacts{
-			{UID: "n1", Name: "a100-1", Product: "A100", Prices: dollar, Ups: []usage.Up{{Parts: 2 * whole, From: at(0), To: at(120)}},
-				Holds: []usage.Hold{{Pod: "p1", Parts: whole, From: at(0), To: at(120)}, {Pod: "p2", Parts: whole, From: at(60), To: at(90)}}, Strands: []usage.Strand{{Reason: usage.Cordoned, Parts: 2 * whole, From: at(0), To: at(30)}}},
+			{
+				UID: "n1", Name: "a100-1", Product: "A100", Prices: dollar, Ups: []usage.Up{{Parts: 2 * whole, From: at(0), To: at(120)}},
+				Holds: []usage.Hold{{Pod: "p1", Parts: whole, From: at(0), To: at(120)}, {Pod: "p2", Parts: whole, From: at(60), To: at(90)}}, Strands: []usage.Strand{{Reason: usage.Cordoned, Parts: 2 * whole, From: at(0), To: at(30)}},
+			},
 			{UID: "n2", Name: "home-1", Product: "T4", Prices: []Price{{From: at(-60)}}, Ups: []usage.Up{{Parts: whole, From: at(0), To: at(60)}}, Holds: []usage.Hold{{Pod: "p3", Parts: whole, From: at(0), To: at(60)}}},
 		},
 		Pods: map[string]Pod{

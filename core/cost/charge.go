@@ -50,12 +50,11 @@ func Charges(spans []usage.Span, prices []Price) (out []Charge) {
 			to := earlier(start.Add(hour), s.To)
 			price := -1
 			for k := range prices {
-				if !prices[k].From.After(from) {
-					price = k
-				} else {
+				if prices[k].From.After(from) {
 					to = earlier(to, prices[k].From)
 					break
 				}
+				price = k
 			}
 			if b.open && (!start.Equal(b.hour) || price != b.price || !from.Equal(b.to)) {
 				out = b.close(out, prices)

@@ -82,7 +82,10 @@ func (m miss) String() string {
 func (r *Rule) fits(n *Node, now time.Time) (bool, miss) {
 	m := &r.Match
 	for _, f := range [...]miss{
-		{"pool", m.Pool, n.Pool}, {"instance type", m.Instance, n.Instance}, {"region", m.Region, n.Region}, {"product", m.Product, n.Product},
+		{"pool", m.Pool, n.Pool},
+		{"instance type", m.Instance, n.Instance},
+		{"region", m.Region, n.Region},
+		{"product", m.Product, n.Product},
 		{"capacity type", string(m.Capacity), string(cmp.Or(n.Capacity, OnDemand))},
 	} {
 		if f.want != "" && f.want != f.has {

@@ -106,6 +106,7 @@ func (t *Timeline) urgency(j *Job) float64 {
 		return ratio * ratio * ratio * max(j.GPUs, 0.001)
 	case Given:
 		return -float64(j.Rank)
+	default:
+		return 0
 	}
-	return 0
 }

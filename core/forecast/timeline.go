@@ -242,6 +242,7 @@ func (r running) Len() int { return len(r) }
 func (r running) Less(i, j int) bool {
 	return r[i].ends < r[j].ends || r[i].ends == r[j].ends && r[i].Name < r[j].Name
 }
+
 func (r running) Swap(i, j int) {
 	r[i], r[j] = r[j], r[i]
 	r[i].serial, r[j].serial = i, j

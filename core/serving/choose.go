@@ -160,14 +160,14 @@ func (r *Runtime) formats(auto bool) (out []string) {
 }
 
 // compare orders runtimes by which is chosen for a format first.
-func (a *Runtime) compare(b *Runtime, format string) int {
+func (r *Runtime) compare(o *Runtime, format string) int {
 	where := func(r *Runtime) int {
 		if r.Cluster {
 			return 1
 		}
 		return 0
 	}
-	return cmp.Or(cmp.Compare(where(a), where(b)), cmp.Compare(b.priority(format), a.priority(format)), cmp.Compare(a.protocol(), b.protocol()), b.Created.Compare(a.Created), cmp.Compare(a.Name, b.Name))
+	return cmp.Or(cmp.Compare(where(r), where(o)), cmp.Compare(o.priority(format), r.priority(format)), cmp.Compare(r.protocol(), o.protocol()), o.Created.Compare(r.Created), cmp.Compare(r.Name, o.Name))
 }
 
 // priority is the highest that a runtime has for a format.

@@ -32,8 +32,10 @@ func TestChoose(t *testing.T) {
 		{"a disabled one is not chosen, whatever its priority", serving.Model{Format: "sklearn"}, nil, "kserve-sklearnserver"},
 		{"one of the namespace comes first", serving.Model{Format: "sklearn"}, []serving.Runtime{{Name: "own", Formats: []serving.Format{{"sklearn", "1", true, 0}}}}, "own"},
 		{
-			"of two equal ones the newest is chosen", serving.Model{Format: "x"},
-			[]serving.Runtime{{Name: "a", Formats: []serving.Format{{"x", "", true, 0}}, Created: time.Unix(1, 0)}, {Name: "b", Formats: []serving.Format{{"x", "", true, 0}}, Created: time.Unix(2, 0)}}, "b",
+			"of two equal ones the newest is chosen",
+			serving.Model{Format: "x"},
+			[]serving.Runtime{{Name: "a", Formats: []serving.Format{{"x", "", true, 0}}, Created: time.Unix(1, 0)}, {Name: "b", Formats: []serving.Format{{"x", "", true, 0}}, Created: time.Unix(2, 0)}},
+			"b",
 		},
 		{"a named one is taken also for formats that it is not chosen for", serving.Model{Format: "pytorch", Runtime: "kserve-tritonserver", Protocol: "v2"}, nil, "kserve-tritonserver"},
 		{"a format that none serves with v1 is served with what there is", serving.Model{Format: "onnx"}, nil, "kserve-tritonserver"},

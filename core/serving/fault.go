@@ -25,8 +25,6 @@ type complaint struct {
 
 // complaints are tried in this order. The sentences are those of the servers: file_system_storage_path_source.cc of TensorFlow
 // Serving, model_repository_manager of Triton, ModelMissingError and RuntimeError of KServe's Python servers, PyTorch, and CUDA.
-//
-//nolint:gochecknoglobals // a constant
 var complaints = []complaint{
 	{
 		"", regexp.MustCompile(`(?i)CUDA out of memory|CUDA_ERROR_OUT_OF_MEMORY|No available memory for the cache blocks`),

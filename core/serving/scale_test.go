@@ -10,7 +10,7 @@ import (
 	"berth.dev/berth/core/serving"
 )
 
-var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) //nolint:gochecknoglobals // a constant
+var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func scale(least, most int) serving.Scale {
 	return serving.Scale{Min: least, Max: most, Metric: serving.ByConcurrency, Target: 10, IdleAfter: 5 * time.Minute, DownAfter: 2 * time.Minute}

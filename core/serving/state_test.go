@@ -30,7 +30,9 @@ func TestStateOf(t *testing.T) {
 		{"a fault of the new revision leaves the old one ready", serving.Seen{Service: llm, Wanted: 1, Ready: 1, Rolling: true, Fault: broken}, serving.True, "MinimumReplicasAvailable", "1 of 1 replica ready of the revision before; the new one: the model does not fit", "BlockedByFailedLoad Loaded FailedToLoad"},
 		{
 			// A rollout on a full cluster stands without a word (serving-progressive-rollout#200).
-			"a rollout that waits for a GPU says how to go on without one", serving.Seen{Service: llm, Wanted: 1, Ready: 1, Rolling: true, Waits: noGPU}, serving.True, "RollingOut",
+			"a rollout that waits for a GPU says how to go on without one",
+			serving.Seen{Service: llm, Wanted: 1, Ready: 1, Rolling: true, Waits: noGPU},
+			serving.True, "RollingOut",
 			"the new one waits: no node has a free GPU. To use the GPU of an old replica for it, set the annotation berth.dev/rollout: stop-first", "InProgress Loaded Pending",
 		},
 		{"a refused spec is named", serving.Seen{Service: llm, Refused: &serving.Fault{Reason: serving.FaultNoRuntime, Message: "no runtime serves format x"}}, serving.False, "NoSupportingRuntime", "no runtime serves format x", "InvalidSpec FailedToLoad "},

@@ -2,6 +2,7 @@ package training
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"berth.dev/berth/core/gpu"
@@ -46,10 +47,8 @@ func (c Counted) ended(p *Pod) Counted {
 		c.Exit, c.Nodes = *p.Exit, ""
 	}
 	nodes := c.nodes()
-	for _, n := range nodes {
-		if n == p.Node {
-			return c
-		}
+	if slices.Contains(nodes, p.Node) {
+		return c
 	}
 	if len(nodes) < repeats {
 		c.Nodes = strings.Join(append(nodes, p.Node), ",")

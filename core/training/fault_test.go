@@ -19,16 +19,26 @@ func TestFaults(t *testing.T) {
 		want       string // deleted
 		says       string // the event
 	}{
-		{"its program still runs", "master-0 Running, worker-0 Running, worker-1 Running", torchJob(), "-master-0 -worker-0 -worker-1",
-			"job bert is restarting as a whole because its pod bert-worker-1 " + lost + ", and the others cannot go on without it" + out},
-		{"its program has failed, which is not the program's failure", "chief-0 Running, worker-0 Running, worker-1 Running, worker-2 Failed 1", tfJob(func(j *training.Job) { j.BackoffLimit = &zero }), "-chief-0 -worker-0 -worker-1 -worker-2",
-			"job mnist is restarting as a whole because its pod mnist-worker-2 " + lost + ", and the others cannot go on without it" + out},
-		{"another program has failed, as it lost its peer", "chief-0 Running, worker-0 Failed 1, worker-1 Running, worker-2 Running", tfJob(func(j *training.Job) { j.BackoffLimit = &zero }), "-chief-0 -worker-0 -worker-1 -worker-2",
-			"job mnist is restarting as a whole because its pod mnist-worker-2 " + lost + ", and the others cannot go on without it" + out},
-		{"another pod was drained, and the fault is named", "master-0 Running, worker-0 Running!, worker-1 Running", torchJob(), "-master-0 -worker-1",
-			"job bert is restarting as a whole because 2 of its pods are lost, and the others cannot go on without them: bert-worker-1 " + lost + out},
-		{"the others of an elastic job go on", "worker-0 Running, worker-1 Running", torchJob(workersOnly, elastic(1, 2)), "-worker-1",
-			"job bert is restarting its pod bert-worker-1, which " + lost + out},
+		{
+			"its program still runs", "master-0 Running, worker-0 Running, worker-1 Running", torchJob(), "-master-0 -worker-0 -worker-1",
+			"job bert is restarting as a whole because its pod bert-worker-1 " + lost + ", and the others cannot go on without it" + out,
+		},
+		{
+			"its program has failed, which is not the program's failure", "chief-0 Running, worker-0 Running, worker-1 Running, worker-2 Failed 1", tfJob(func(j *training.Job) { j.BackoffLimit = &zero }), "-chief-0 -worker-0 -worker-1 -worker-2",
+			"job mnist is restarting as a whole because its pod mnist-worker-2 " + lost + ", and the others cannot go on without it" + out,
+		},
+		{
+			"another program has failed, as it lost its peer", "chief-0 Running, worker-0 Failed 1, worker-1 Running, worker-2 Running", tfJob(func(j *training.Job) { j.BackoffLimit = &zero }), "-chief-0 -worker-0 -worker-1 -worker-2",
+			"job mnist is restarting as a whole because its pod mnist-worker-2 " + lost + ", and the others cannot go on without it" + out,
+		},
+		{
+			"another pod was drained, and the fault is named", "master-0 Running, worker-0 Running!, worker-1 Running", torchJob(), "-master-0 -worker-1",
+			"job bert is restarting as a whole because 2 of its pods are lost, and the others cannot go on without them: bert-worker-1 " + lost + out,
+		},
+		{
+			"the others of an elastic job go on", "worker-0 Running, worker-1 Running", torchJob(workersOnly, elastic(1, 2)), "-worker-1",
+			"job bert is restarting its pod bert-worker-1, which " + lost + out,
+		},
 		{"its program had done its work", "master-0 Running, worker-0 Running, worker-1 Succeeded 0", torchJob(), "", ""},
 		{"the pod waits for its node", "master-0 Running, worker-0 Running, worker-1 Pending", torchJob(), "", ""},
 		{"the job has ended with its Master", "master-0 Succeeded 0, worker-0 Running, worker-1 Running", torchJob(), "", ""},
@@ -72,7 +82,9 @@ func TestTheSameExitCode(t *testing.T) {
 			said := ""
 			for i, end := range strings.Split(tt.ends, ", ") {
 				code, node := 0, ""
-				fmt.Sscan(end, &code, &node)
+				if _, err := fmt.Sscan(end, &code, &node); err != nil {
+					t.Fatal(err)
+				}
 				seen := training.Observed{Job: j, Pods: pods(&j, fmt.Sprintf("master-0 Running, worker-0 Running, worker-1 Failed %d", code)), Now: start}
 				seen.Pods[2].Node, seen.Pods[2].UID = node, fmt.Sprint(i)
 				for range 2 { // the second sees the same pod

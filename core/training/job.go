@@ -33,8 +33,9 @@ func (k Kind) Types() []string {
 		return []string{Master, Worker}
 	case TrainJob:
 		return []string{Node}
+	default:
+		return []string{Chief, Evaluator, Master, PS, Worker}
 	}
-	return []string{Chief, Evaluator, Master, PS, Worker}
 }
 
 // TypeOf returns the type of replicas that is written as name, in any case, or "" if
@@ -55,8 +56,9 @@ func (k Kind) Container() string {
 		return "pytorch"
 	case TrainJob:
 		return "node"
+	default:
+		return "tensorflow"
 	}
-	return "tensorflow"
 }
 
 // Port returns the name and the default number of the port on which replicas find each
@@ -67,8 +69,9 @@ func (k Kind) Port() (name string, number int) {
 		return "pytorchjob-port", 23456
 	case TrainJob:
 		return "", 29500
+	default:
+		return "tfjob-port", 2222
 	}
-	return "tfjob-port", 2222
 }
 
 // Operator returns what the label training.kubeflow.org/operator-name of a job's pods

@@ -15,7 +15,7 @@ type Member struct {
 }
 
 // Whole stands for all members in place of one: the Service of a TrainJob is theirs together.
-var Whole = Member{} //nolint:gochecknoglobals // a constant
+var Whole = Member{}
 
 // Name returns the name of a member's pod and Service. For a member of a TrainJob it is the pod's host name, as an indexed
 // Job of a JobSet has it, and for Whole that of the job.

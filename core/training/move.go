@@ -15,8 +15,7 @@ const forgetAfter = time.Minute
 // lost reports whether a pod cannot go on for a reason outside its program: it had a node, and is being deleted, was
 // evicted, is on a node that will be gone soon, or has a GPU that has become unhealthy.
 func (p *Pod) lost() bool {
-	switch p.Phase {
-	case Pending, Running:
+	if p.Phase == Pending || p.Phase == Running {
 		return p.Node != "" && (p.Deleting || p.Notice != "" || p.Fault != nil)
 	}
 	return p.Interrupted || (p.Disrupted || p.Fault != nil) && p.Phase == Failed

@@ -61,7 +61,7 @@ func workersOnly(j *training.Job) {
 // pods returns the pods of a job in phases, written as "chief-0 Running, worker-1 Failed 137". A phase with
 // an exclamation mark is of a pod that is being deleted, and one with a question mark of one that was evicted.
 func pods(j *training.Job, text string) (out []training.Pod) {
-	for _, one := range strings.Split(text, ", ") {
+	for one := range strings.SplitSeq(text, ", ") {
 		var who, phase string
 		code := -1
 		if n, _ := fmt.Sscanf(one, "%s %s %d", &who, &phase, &code); n < 2 {
@@ -69,7 +69,7 @@ func pods(j *training.Job, text string) (out []training.Pod) {
 		}
 		of, index, _ := strings.Cut(who, "-")
 		p := training.Pod{Member: training.Member{Type: j.Kind.TypeOf(of)}, Name: j.Name + "-" + who, UID: "u-" + who, Created: start}
-		fmt.Sscan(index, &p.Index)
+		_, _ = fmt.Sscan(index, &p.Index) // without one it is 0
 		p.Deleting, p.Disrupted = strings.HasSuffix(phase, "!"), strings.HasSuffix(phase, "?")
 		p.Phase = training.Phase(strings.TrimRight(phase, "!?"))
 		if code >= 0 {

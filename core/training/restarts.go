@@ -82,6 +82,7 @@ func (r *Replica) restarts(p *Pod) bool {
 		return true
 	case RestartExitCode:
 		return p.Exit == nil || *p.Exit >= retryable
+	default:
+		return false
 	}
-	return false
 }

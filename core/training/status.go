@@ -1,6 +1,7 @@
 package training
 
 import (
+	"maps"
 	"slices"
 	"time"
 )
@@ -52,9 +53,7 @@ func (s *Status) clone() Status {
 	out := *s
 	out.Conditions = slices.Clone(s.Conditions)
 	out.Replicas = map[string]ReplicaStatus{}
-	for t, r := range s.Replicas {
-		out.Replicas[t] = r
-	}
+	maps.Copy(out.Replicas, s.Replicas)
 	return out
 }
 

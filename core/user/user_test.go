@@ -64,8 +64,10 @@ func TestStamp(t *testing.T) {
 		{"a speaker who removes it does not", user.Write{By: hub, Update: true, Before: ada}, ada, false, false},
 		{"a ReplicaSet follows its Deployment", user.Write{By: deployer, ReplicaSet: true, Update: true, Before: ada, After: bob}, bob, false, false},
 		{
-			"and names it still when the Deployment's is copied again", user.Write{By: deployer, ReplicaSet: true, Update: true, Controller: "d1", Before: user.Stamp{User: jobs, Controller: "d1"}, After: user.Stamp{User: jobs, Controller: "s1"}},
-			user.Stamp{User: jobs, Controller: "d1"}, false, true,
+			"and names it still when the Deployment's is copied again",
+			user.Write{By: deployer, ReplicaSet: true, Update: true, Controller: "d1", Before: user.Stamp{User: jobs, Controller: "d1"}, After: user.Stamp{User: jobs, Controller: "s1"}},
+			user.Stamp{User: jobs, Controller: "d1"},
+			false, true,
 		},
 		{
 			"one of a person may not name a Deployment", user.Write{By: "bob", ReplicaSet: true, Controller: "d1", After: user.Stamp{User: jobs, Controller: "d1"}}, bob, false, true,

@@ -237,7 +237,7 @@ func ofTraining(o *unstructured.Unstructured) (*Workload, error) {
 		err = training.Check(object, &j)
 	}
 	if err != nil {
-		return &Workload{Never: "the job cannot run: " + err.Error()}, nil
+		return &Workload{Never: "the job cannot run: " + err.Error()}, nil //nolint:nilerr // the error is the answer
 	}
 	w := &Workload{Need: j.Least()}
 	switch {
@@ -249,11 +249,11 @@ func ofTraining(o *unstructured.Unstructured) (*Workload, error) {
 	for _, m := range j.Ranks()[:min(j.Total(), MostPods)] {
 		made, _, err := training.Pod(object, &j, m, "")
 		if err != nil {
-			return &Workload{Never: "the job cannot run: " + err.Error()}, nil
+			return &Workload{Never: "the job cannot run: " + err.Error()}, nil //nolint:nilerr // the error is the answer
 		}
 		p := &v1.Pod{}
 		if err := into(made, p); err != nil {
-			return &Workload{Never: "the pods of the job cannot be read: " + err.Error()}, nil
+			return &Workload{Never: "the pods of the job cannot be read: " + err.Error()}, nil //nolint:nilerr // the error is the answer
 		}
 		w.Pods = append(w.Pods, p)
 	}

@@ -51,20 +51,36 @@ func TestWhatAConfigurationOfTheDevicePluginDoes(t *testing.T) {
 		{"a ConfigMap of something else", config("gpu-operator", "colors: blue"), can.Plugins{DaemonSets: []*appsv1.DaemonSet{plugin}}, nil},
 		{"text that cannot be read as YAML", config("gpu-operator", "sharing: ["), can.Plugins{DaemonSets: []*appsv1.DaemonSet{plugin}}, nil},
 		{"no device plugin at all", config("gpu-operator", shares), can.Plugins{DaemonSets: []*appsv1.DaemonSet{other, discovery}}, []string{"no device plugin runs in namespace gpu-operator, so none reads this ConfigMap"}},
-		{"a namespace without one", config("default", shares), can.Plugins{DaemonSets: []*appsv1.DaemonSet{plugin, other}},
-			[]string{"no device plugin runs in namespace default, so none reads this ConfigMap; one runs in namespace gpu-operator"}},
-		{"nothing holds GPUs on its nodes", config("gpu-operator", shares),
-			can.Plugins{DaemonSets: []*appsv1.DaemonSet{plugin, other}, Pods: []*v1.Pod{of("n1"), pod("apart", "n9", 1), pod("waits", "", 1), kubetest.Pod("cpu", "n1", "cpu", 1), ended}}, []string{restart}},
-		{"a pod that the restart meets", config("gpu-operator", shares),
+		{
+			"a namespace without one", config("default", shares),
+			can.Plugins{DaemonSets: []*appsv1.DaemonSet{plugin, other}},
+			[]string{"no device plugin runs in namespace default, so none reads this ConfigMap; one runs in namespace gpu-operator"},
+		},
+		{
+			"nothing holds GPUs on its nodes", config("gpu-operator", shares),
+			can.Plugins{DaemonSets: []*appsv1.DaemonSet{plugin, other}, Pods: []*v1.Pod{of("n1"), pod("apart", "n9", 1), pod("waits", "", 1), kubetest.Pod("cpu", "n1", "cpu", 1), ended}},
+			[]string{restart},
+		},
+		{
+			"a pod that the restart meets", config("gpu-operator", shares),
 			can.Plugins{DaemonSets: []*appsv1.DaemonSet{plugin}, Pods: []*v1.Pod{of("n1"), pod("a", "n1", 1)}},
-			[]string{restart, "a restart of daemonset/plugin meets 1 pod that holds GPUs: ns/a on n1; let them end first: they were given GPUs under the earlier configuration"}},
-		{"more pods than are named", config("gpu-operator", shares),
+			[]string{restart, "a restart of daemonset/plugin meets 1 pod that holds GPUs: ns/a on n1; let them end first: they were given GPUs under the earlier configuration"},
+		},
+		{
+			"more pods than are named", config("gpu-operator", shares),
 			can.Plugins{DaemonSets: []*appsv1.DaemonSet{plugin}, Pods: []*v1.Pod{pod("f", "n1", 1), pod("a", "n1", 1), pod("b", "n2", 1), of("n1"), of("n2"), pod("c", "n1", 1), pod("d", "n1", 1), pod("e", "n1", 1)}},
-			[]string{restart, "a restart of daemonset/plugin meets 6 pods that hold GPUs: ns/a on n1, ns/b on n2, ns/c on n1, ns/d on n1, and 2 more; let them end first: they were given GPUs under the earlier configuration"}},
-		{"an operator that names no ConfigMap", config("gpu-operator", shares), can.Plugins{DaemonSets: []*appsv1.DaemonSet{plugin}, Policies: []unstructured.Unstructured{policy("")}},
-			[]string{"the GPU Operator's device plugin reads this ConfigMap if spec.devicePlugin.config.name of ClusterPolicy cluster-policy is slices; it is not set", restart}},
-		{"an operator that names another", config("gpu-operator", shares), can.Plugins{DaemonSets: []*appsv1.DaemonSet{plugin}, Policies: []unstructured.Unstructured{policy("mps")}},
-			[]string{"the GPU Operator's device plugin reads this ConfigMap if spec.devicePlugin.config.name of ClusterPolicy cluster-policy is slices; it is mps", restart}},
+			[]string{restart, "a restart of daemonset/plugin meets 6 pods that hold GPUs: ns/a on n1, ns/b on n2, ns/c on n1, ns/d on n1, and 2 more; let them end first: they were given GPUs under the earlier configuration"},
+		},
+		{
+			"an operator that names no ConfigMap", config("gpu-operator", shares),
+			can.Plugins{DaemonSets: []*appsv1.DaemonSet{plugin}, Policies: []unstructured.Unstructured{policy("")}},
+			[]string{"the GPU Operator's device plugin reads this ConfigMap if spec.devicePlugin.config.name of ClusterPolicy cluster-policy is slices; it is not set", restart},
+		},
+		{
+			"an operator that names another", config("gpu-operator", shares),
+			can.Plugins{DaemonSets: []*appsv1.DaemonSet{plugin}, Policies: []unstructured.Unstructured{policy("mps")}},
+			[]string{"the GPU Operator's device plugin reads this ConfigMap if spec.devicePlugin.config.name of ClusterPolicy cluster-policy is slices; it is mps", restart},
+		},
 		{"an operator that names it", config("gpu-operator", shares), can.Plugins{DaemonSets: []*appsv1.DaemonSet{plugin}, Policies: []unstructured.Unstructured{policy("slices")}}, []string{restart}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

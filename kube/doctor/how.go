@@ -1,7 +1,7 @@
 package doctor
 
 // how is a command that shows what the findings of a name were read from.
-var how = map[string]string{ //nolint:gochecknoglobals // a constant
+var how = map[string]string{
 	"access":          "kubectl auth can-i --list",
 	"gpu-nodes":       "kubectl get nodes -o custom-columns=NODE:.metadata.name,GPUS:.status.allocatable.nvidia\\.com/gpu",
 	"gpus":            "berth nodes -o wide",

@@ -26,11 +26,19 @@ func TestPrices(t *testing.T) {
 		books bool
 		want  string
 	}{
-		{"a node without a price", []*v1.Node{node("a", "3"), node("b", ""), node("c", ""), plain}, nil, true,
-			"no price is known of 2 nodes with GPUs (b, c): the node has no instance type, and no annotation with a price; their GPU-hours are counted, and cost nothing"},
+		{
+			"a node without a price",
+			[]*v1.Node{node("a", "3"), node("b", ""), node("c", ""), plain},
+			nil, true,
+			"no price is known of 2 nodes with GPUs (b, c): the node has no instance type, and no annotation with a price; their GPU-hours are counted, and cost nothing",
+		},
 		{"a PriceBook prices all", []*v1.Node{node("a", "3"), node("b", "")}, []cost.Rule{{Book: "x", Name: "any", Micros: 1, Currency: "USD"}}, true, "2 nodes with GPUs, each with a price"},
-		{"a price that cannot be read", []*v1.Node{node("a", "cheap")}, nil, true,
-			`no price is known of 1 node with GPUs (a): its annotation "cheap" is not a price, the node has no instance type, and no annotation with a price; their GPU-hours are counted, and cost nothing`},
+		{
+			"a price that cannot be read",
+			[]*v1.Node{node("a", "cheap")},
+			nil, true,
+			`no price is known of 1 node with GPUs (a): its annotation "cheap" is not a price, the node has no instance type, and no annotation with a price; their GPU-hours are counted, and cost nothing`,
+		},
 		{"a cluster without PriceBooks", []*v1.Node{node("b", "")}, nil, false, ""},
 		{"no GPUs", []*v1.Node{plain}, nil, true, ""},
 	} {

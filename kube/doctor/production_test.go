@@ -36,7 +36,8 @@ func TestWhatACarefulAdministratorChecksBeforeProduction(t *testing.T) {
 		{"nothing is prepared", bare, doctor.Running{}, "plugin ok, autoscaler warn, spot warn, quotas warn, utilization warn, sharing warn, versioning ok, idle warn"},
 		{"idle GPUs", bare, doctor.Running{Busy: 0.69, BusyKnown: true}, "plugin ok, autoscaler warn, spot warn, quotas warn, utilization warn, sharing warn, versioning ok, idle warn"},
 		{
-			"all is prepared", ready, doctor.Running{Busy: 0.7, BusyKnown: true, Pools: 1, Rules: []string{"monitoring/gpus"}},
+			"all is prepared", ready,
+			doctor.Running{Busy: 0.7, BusyKnown: true, Pools: 1, Rules: []string{"monitoring/gpus"}},
 			"plugin ok, autoscaler ok, spot ok, quotas ok, utilization ok, sharing ok, versioning ok, idle ok",
 		},
 	} {

@@ -13,7 +13,7 @@ import (
 func TestPrometheuses(t *testing.T) {
 	pod := func(name, labels, image string, phase v1.PodPhase, ports ...v1.ContainerPort) *v1.Pod {
 		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "monitoring", Name: name, Labels: map[string]string{}}, Status: v1.PodStatus{Phase: phase}}
-		for _, l := range strings.Fields(labels) {
+		for l := range strings.FieldsSeq(labels) {
 			key, value, _ := strings.Cut(l, "=")
 			p.Labels[key] = value
 		}

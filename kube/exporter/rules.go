@@ -13,7 +13,7 @@ type RuleProblem struct {
 
 // unmeasured are series that rules ask for and that neither dcgm-exporter with its default counters, nor Berth's agent has, each with what to ask for instead.
 // The first are counters that dcgm-exporter has only where its list names them; the others are those of old exporters.
-var unmeasured = map[string]string{ //nolint:gochecknoglobals // a constant
+var unmeasured = map[string]string{
 	"DCGM_FI_DEV_FB_TOTAL":              "DCGM_FI_DEV_FB_USED + DCGM_FI_DEV_FB_FREE",
 	"DCGM_FI_DEV_FB_USED_PERCENT":       "DCGM_FI_DEV_FB_USED / (DCGM_FI_DEV_FB_USED + DCGM_FI_DEV_FB_FREE)",
 	"DCGM_FI_DEV_GPU_MEMORY_USED":       "DCGM_FI_DEV_FB_USED",

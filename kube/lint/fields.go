@@ -40,7 +40,7 @@ var unknown = regexp.MustCompile(`^unknown field "(.*)"$`)
 // unknownFields finds fields that the object's kind does not have: kubectl's validation refuses them, and an
 // API server that does not validate drops them.
 func (o *object) unknownFields() {
-	make, known := types[o.apiVersion+"/"+o.kind]
+	empty, known := types[o.apiVersion+"/"+o.kind]
 	if !known {
 		return
 	}
@@ -52,7 +52,7 @@ func (o *object) unknownFields() {
 	if err != nil {
 		return
 	}
-	wrong, err := strict.UnmarshalStrict(raw, make())
+	wrong, err := strict.UnmarshalStrict(raw, empty())
 	if err != nil {
 		o.say("", fail("unreadable", err.Error(), "write the value in the form that the field takes"))
 		return

@@ -179,6 +179,7 @@ func (o *object) walk(n *yaml.Node, path string, depth int) {
 		}
 	case yaml.ScalarNode:
 		o.metricNames(n, path)
+	case yaml.DocumentNode, yaml.AliasNode: // neither is in an object
 	}
 }
 

@@ -54,7 +54,7 @@ func TestCheck(t *testing.T) {
 			[]string{`7 fail whole-gpus spec.containers[0].resources.limits["nvidia.com/gpu"]`},
 		},
 		{
-			"a misspelt resource", pod("resources: {limits: {nvidia.com/gpus: 1}}"),
+			"a misspelled resource", pod("resources: {limits: {nvidia.com/gpus: 1}}"),
 			[]string{`7 fail resource-name spec.containers[0].resources.limits["nvidia.com/gpus"]`},
 		},
 		{

@@ -72,13 +72,14 @@ func scripts(b block) []block {
 		if m == nil {
 			continue
 		}
-		text := strings.Repeat("\n", i+1)
+		var text strings.Builder
+		text.WriteString(strings.Repeat("\n", i+1))
 		first := i + 1
 		for i++; i < len(lines) && strings.TrimSpace(lines[i]) != m[2]; i++ {
-			text += lines[i]
+			text.WriteString(lines[i])
 		}
-		if strings.Contains(text, "kind:") {
-			out = append(out, block{language: "yaml", text: text, line: first + 1})
+		if strings.Contains(text.String(), "kind:") {
+			out = append(out, block{language: "yaml", text: text.String(), line: first + 1})
 		}
 	}
 	return out

@@ -32,7 +32,7 @@ type Result struct {
 //
 // Source: kueue.x-k8s.io v1beta1 and v1beta2 of Kueue 0.16, scheduling.run.ai/v2 of KAI 0.12, and
 // scheduling.volcano.sh/v1beta1 of Volcano 1.13.
-var (
+var ( //nolint:gochecknoglobals // constants
 	clusterQueue  = schema.GroupKind{Group: "kueue.x-k8s.io", Kind: "ClusterQueue"}
 	cohort        = schema.GroupKind{Group: "kueue.x-k8s.io", Kind: "Cohort"}
 	localQueue    = schema.GroupKind{Group: "kueue.x-k8s.io", Kind: "LocalQueue"}

@@ -165,13 +165,14 @@ func gpusOf(o *object, what, name string, flavors map[string]*object) (string, b
 		}
 		return product, true
 	}
-	for _, key := range slices.Sorted(maps.Keys(labels)) {
-		if len(labels) > 1 {
-			f.note("spec.nodeLabels", "only %s is carried over: a quota is for one product or one label", key)
-		}
-		return fmt.Sprintf("%s=%v", key, labels[key]), true
+	if len(labels) == 0 {
+		return v1alpha1.GPUsAll, true
 	}
-	return v1alpha1.GPUsAll, true
+	key := slices.Min(slices.Collect(maps.Keys(labels)))
+	if len(labels) > 1 {
+		f.note("spec.nodeLabels", "only %s is carried over: a quota is for one product or one label", key)
+	}
+	return fmt.Sprintf("%s=%v", key, labels[key]), true
 }
 
 // cohorts makes the Queues of cohorts. A cohort has the quotas of all its members and its own; a Queue with queues below it

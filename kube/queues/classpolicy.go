@@ -61,7 +61,7 @@ func (d DefaultClasses) Policy(m *Members) (*admissionv1.MutatingAdmissionPolicy
 	}
 }
 
-var (
+var ( //nolint:gochecknoglobals // constants
 	// workExpression is request.WorkOf.
 	workExpression = fmt.Sprintf("(%s != '' || %s == '%s' && %s != '' ? '%s' : %s != '' || %s != '' ? '%s' : %s != '' || size(%s) > 0 ? '%s' : '')",
 		said("labels", api.LabelNotebook), said("labels", api.LabelComponent), api.ComponentHubServer, said("annotations", api.AnnotationHubUser), request.WorkNotebook,

@@ -41,21 +41,36 @@ func TestWhichClassesQueuesGive(t *testing.T) {
 		says   string
 	}{
 		{"none where no queue names one", []*v1alpha1.Queue{queueOf("a", 1), queueOf("b", 2, gives("", "", ""))}, queues.DefaultClasses{}, ""},
-		{"those that a queue names", []*v1alpha1.Queue{queueOf("a", 1, gives("gpu-low", "gpu-normal", "gpu-critical"))},
-			queues.DefaultClasses{"a": classes{notebook: "gpu-low", training: "gpu-normal", serving: "gpu-critical"}}, ""},
+		{
+			"those that a queue names",
+			[]*v1alpha1.Queue{queueOf("a", 1, gives("gpu-low", "gpu-normal", "gpu-critical"))},
+			queues.DefaultClasses{"a": classes{notebook: "gpu-low", training: "gpu-normal", serving: "gpu-critical"}},
+			"",
+		},
 		{"each kind of the nearest queue above that names one", []*v1alpha1.Queue{
 			queueOf("org", 1, gives("gpu-low", "gpu-normal", "")), queueOf("team", 2, below("org")), queueOf("lab", 3, below("team"), gives("", "gpu-high", "gpu-critical")),
 		}, queues.DefaultClasses{
 			"org": classes{notebook: "gpu-low", training: "gpu-normal"}, "team": classes{notebook: "gpu-low", training: "gpu-normal"},
 			"lab": classes{notebook: "gpu-low", training: "gpu-high", serving: "gpu-critical"},
 		}, ""},
-		{"none of the system, even where it exists", []*v1alpha1.Queue{queueOf("a", 1, gives("gpu-low", "", "system-node-critical"))}, queues.DefaultClasses{"a": classes{notebook: "gpu-low"}},
-			"a spec.defaultPriorityClasses.serving: system-node-critical is a PriorityClass of the system, which no pod gets by default: name one of your own"},
-		{"none that does not exist, and not the one above in its place", []*v1alpha1.Queue{queueOf("org", 1, gives("", "gpu-normal", "")), queueOf("a", 2, below("org"), gives("", "gone", ""))},
+		{
+			"none of the system, even where it exists",
+			[]*v1alpha1.Queue{queueOf("a", 1, gives("gpu-low", "", "system-node-critical"))},
+			queues.DefaultClasses{"a": classes{notebook: "gpu-low"}},
+			"a spec.defaultPriorityClasses.serving: system-node-critical is a PriorityClass of the system, which no pod gets by default: name one of your own",
+		},
+		{
+			"none that does not exist, and not the one above in its place",
+			[]*v1alpha1.Queue{queueOf("org", 1, gives("", "gpu-normal", "")), queueOf("a", 2, below("org"), gives("", "gone", ""))},
 			queues.DefaultClasses{"org": classes{training: "gpu-normal"}},
-			`a spec.defaultPriorityClasses.training: there is no PriorityClass "gone": pods get none by default until there is`},
-		{"those of a circle of parents, each once around", []*v1alpha1.Queue{queueOf("a", 1, below("b"), gives("gpu-low", "", "")), queueOf("b", 2, below("a"))},
-			queues.DefaultClasses{"a": classes{notebook: "gpu-low"}, "b": classes{notebook: "gpu-low"}}, ""},
+			`a spec.defaultPriorityClasses.training: there is no PriorityClass "gone": pods get none by default until there is`,
+		},
+		{
+			"those of a circle of parents, each once around",
+			[]*v1alpha1.Queue{queueOf("a", 1, below("b"), gives("gpu-low", "", "")), queueOf("b", 2, below("a"))},
+			queues.DefaultClasses{"a": classes{notebook: "gpu-low"}, "b": classes{notebook: "gpu-low"}},
+			"",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, problems := queues.NewDefaultClasses(tt.queues, ours)

@@ -136,7 +136,7 @@ func NamesOther(was, now metav1.Object) bool {
 }
 
 // LocalQueues are Kueue's, in one of its versions. Kueue runs where they are served.
-var LocalQueues = schema.GroupVersionResource{Group: "kueue.x-k8s.io", Resource: "localqueues"}
+var LocalQueues = schema.GroupVersionResource{Group: "kueue.x-k8s.io", Resource: "localqueues"} //nolint:gochecknoglobals // a constant
 
 // LocalQueueKinds are their kinds, the newest version first.
 var LocalQueueKinds = []schema.GroupVersionKind{

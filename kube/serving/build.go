@@ -2,6 +2,7 @@ package serving
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -80,8 +81,6 @@ func Build(w *Written, r *Runtime, above, below int) (*Children, error) {
 }
 
 // left are annotations of a service that are not those of its pods: a change of them must not start a new revision.
-//
-//nolint:gochecknoglobals // a constant
 var left = []string{
 	"kubectl.kubernetes.io/last-applied-configuration", kserve.AnnotationStop, kserve.AnnotationMetric, kserve.AnnotationTarget, kserve.AnnotationDeploymentMode,
 	api.AnnotationRollout, api.AnnotationScaleToZeroAfter, api.AnnotationScaleDownAfter, api.AnnotationIdleAfter, api.AnnotationUser, api.AnnotationUserOf,
@@ -149,10 +148,5 @@ func (w *Written) podSpec(r *Runtime) map[string]any {
 }
 
 func isOfPredictor(field string) bool {
-	for _, f := range ofPredictor {
-		if f == field {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(ofPredictor, field)
 }

@@ -12,8 +12,6 @@ import (
 )
 
 // keys are by what the members of a list of a container are the same.
-//
-//nolint:gochecknoglobals // a constant
 var keys = map[string]string{"env": "name", "ports": "containerPort", "volumeMounts": "mountPath", "volumes": "name", "imagePullSecrets": "name"}
 
 // merge puts what over says over base, as KServe merges a runtime and a predictor: objects field by field, lists of named things thing by

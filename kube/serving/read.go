@@ -20,8 +20,6 @@ import (
 
 // frameworks are the blocks of a predictor that stand for model with that format, and the protocol that KServe gives them;
 // "" is none (inference_service_defaults.go).
-//
-//nolint:gochecknoglobals // a constant
 var frameworks = map[string]string{
 	"sklearn": "", "xgboost": "", "tensorflow": "", "pytorch": "", "triton": "v2", "onnx": "v2", "huggingface": "v2", "pmml": "", "lightgbm": "", "paddle": "",
 }

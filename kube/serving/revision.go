@@ -18,8 +18,6 @@ import (
 
 // ofNoRevision are the fields of a predictor that its pods do not have: a change of them starts no new revision, and a rollback leaves
 // them as they are.
-//
-//nolint:gochecknoglobals // a constant
 var ofNoRevision = []string{
 	"minReplicas", "maxReplicas", "scaleTarget", "scaleMetric", "scaleMetricType", "autoScaling", "containerConcurrency", "timeout", "canaryTrafficPercent", "deploymentStrategy",
 }

@@ -16,7 +16,7 @@ import (
 
 // kept are arguments of commands after which the path of what a program saves follows, as far as programs agree on
 // them.
-var kept = []string{"--output", "--output-dir", "--output_dir", "--model-dir", "--model_dir", "--export-dir", "--export_dir", "--save-dir", "--save_dir", "--checkpoint-dir", "--checkpoint_dir", "--log-dir", "--log_dir"} //nolint:gochecknoglobals // a constant
+var kept = []string{"--output", "--output-dir", "--output_dir", "--model-dir", "--model_dir", "--export-dir", "--export_dir", "--save-dir", "--save_dir", "--checkpoint-dir", "--checkpoint_dir", "--log-dir", "--log_dir"}
 
 // Advice returns what the author of a job may not expect of it: sentences for an event. It is best
 // effort, as only the program knows what it does.

@@ -39,8 +39,9 @@ func New(kind training.Kind) Object {
 		return &kubeflow.PyTorchJob{}
 	case training.TrainJob:
 		return &trainer.TrainJob{}
+	default:
+		return &kubeflow.TFJob{}
 	}
-	return &kubeflow.TFJob{}
 }
 
 // Suspend returns the spec that suspends a job of a kind, or resumes it.

@@ -93,7 +93,7 @@ func asked(p *corev1.Pod) time.Time {
 // them: both evict what is on the node, and may also give up before.
 //
 // Source: aws-node-termination-handler, Google Kubernetes Engine.
-var notices = []string{ //nolint:gochecknoglobals // a constant
+var notices = []string{
 	api.TaintLeaving, "aws-node-termination-handler/spot-itn", "aws-node-termination-handler/asg-lifecycle-termination", "cloud.google.com/impending-node-termination",
 }
 

@@ -44,10 +44,16 @@ func TestProgress(t *testing.T) {
 		{"the pod of the lowest rank", &kubeflow.PyTorchJob{}, torch, []*corev1.Pod{pod("worker", "2", "1", "0.1"), pod("worker", "0", "1", "0.3")}, &training.Progress{Ratio: 0.3}, ""},
 		{"a pod that goes with a move does not count", &kubeflow.PyTorchJob{}, torch, []*corev1.Pod{pod("master", "0", "0", "0.9"), pod("worker", "0", "1", "0.3")}, &training.Progress{Ratio: 0.3}, ""},
 		{"the job goes before its pods", noted, torch, []*corev1.Pod{pod("worker", "0", "1", "0.3")}, &training.Progress{Ratio: 0.6}, ""},
-		{"a pod reports what cannot be read", &kubeflow.PyTorchJob{}, torch, []*corev1.Pod{pod("worker", "0", "1", "fast")}, nil,
-			`annotation berth.dev/progress of pod bert-worker-0: "fast" is not a valid progress: write a number from 0 to 1, such as 0.42, or a percentage, such as 42%`},
-		{"the status of a TrainJob", status(`{"progressPercentage":40,"estimatedRemainingSeconds":90,"lastUpdatedTime":"2026-01-02T03:04:05Z"}`), node, nil,
-			&training.Progress{Ratio: 0.4, Left: training.Remaining{For: 90 * time.Second, At: at}}, ""},
+		{
+			"a pod reports what cannot be read", &kubeflow.PyTorchJob{}, torch,
+			[]*corev1.Pod{pod("worker", "0", "1", "fast")},
+			nil,
+			`annotation berth.dev/progress of pod bert-worker-0: "fast" is not a valid progress: write a number from 0 to 1, such as 0.42, or a percentage, such as 42%`,
+		},
+		{
+			"the status of a TrainJob", status(`{"progressPercentage":40,"estimatedRemainingSeconds":90,"lastUpdatedTime":"2026-01-02T03:04:05Z"}`), node, nil,
+			&training.Progress{Ratio: 0.4, Left: training.Remaining{For: 90 * time.Second, At: at}}, "",
+		},
 		{"one without an estimate", status(`{"progressPercentage":40,"lastUpdatedTime":null}`), node, nil, &training.Progress{Ratio: 0.4}, ""},
 		{"one that cannot be read", status(`{"progressPercentage":400}`), node, nil, nil, ""},
 	} {

@@ -14,9 +14,9 @@ import (
 func Marks(j *training.Job, plan *training.Plan) map[string]any {
 	out := map[string]any{}
 	set := func(name, was, is string) {
-		switch {
-		case is == was:
-		case is == "":
+		switch is {
+		case was:
+		case "":
 			out[name] = nil
 		default:
 			out[name] = is

@@ -129,10 +129,14 @@ func TestOfATrainJob(t *testing.T) {
 		want               core.Job
 	}{
 		{"what is left out has the defaults of Jobs", "", "", "", core.Job{Replicas: restarting(core.RestartOnFailure), BackoffLimit: &six, Status: none}},
-		{"pods that are not restarted are created again until more than the limit have failed", "", "  podSpecOverrides: [{targetJobs: [{name: node}], restartPolicy: Never}]", "",
-			core.Job{Replicas: restarting(core.RestartPod), BackoffLimit: &seven, Status: none}},
-		{"what the job says", "", "  suspend: true\n  activeDeadlineSeconds: 60\n  managedBy: kueue.x-k8s.io/multikueue\n  trainer: {numNodes: 2}", "",
-			core.Job{Suspend: true, Deadline: &minute, ManagedBy: "kueue.x-k8s.io/multikueue", Replicas: restarting(core.RestartOnFailure), BackoffLimit: &six, Status: none}},
+		{
+			"pods that are not restarted are created again until more than the limit have failed", "", "  podSpecOverrides: [{targetJobs: [{name: node}], restartPolicy: Never}]", "",
+			core.Job{Replicas: restarting(core.RestartPod), BackoffLimit: &seven, Status: none},
+		},
+		{
+			"what the job says", "", "  suspend: true\n  activeDeadlineSeconds: 60\n  managedBy: kueue.x-k8s.io/multikueue\n  trainer: {numNodes: 2}", "",
+			core.Job{Suspend: true, Deadline: &minute, ManagedBy: "kueue.x-k8s.io/multikueue", Replicas: restarting(core.RestartOnFailure), BackoffLimit: &six, Status: none},
+		},
 		{"a job that runs is ready", "    berth.dev/succeeded: \"1\"\n", "", "jobsStatus: [{name: node, ready: 1, active: 1}]", core.Job{
 			Replicas: restarting(core.RestartOnFailure), BackoffLimit: &six,
 			Status: core.Status{Start: created, Replicas: map[string]core.ReplicaStatus{core.Node: {Active: 1, Succeeded: 1}}, Conditions: []core.Condition{{Type: "Created", True: true}, {Type: "Running", True: true}}},

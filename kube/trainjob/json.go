@@ -10,7 +10,7 @@ import (
 // at returns the field of an object at a path of names with points between them; nil is that it is not there.
 func at(object map[string]any, path string) any {
 	var v any = object
-	for _, name := range strings.Split(path, ".") {
+	for name := range strings.SplitSeq(path, ".") {
 		m, _ := v.(map[string]any)
 		if v = m[name]; v == nil {
 			return nil

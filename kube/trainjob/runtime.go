@@ -82,7 +82,7 @@ const (
 )
 
 // refused is the fields of runtimes that ask for what is not done. The definitions of runtimes refuse the same.
-var refused = []struct{ path, why string }{ //nolint:gochecknoglobals // a constant
+var refused = []struct{ path, why string }{
 	{"mlPolicy.mpi", mpi},
 	{"mlPolicy.flux", "Flux is not run; use torch-distributed, and start the program by torchrun"},
 	{"mlPolicy.torch.elasticPolicy", "a TrainJob has a fixed number of nodes; remove it, or use an elastic PyTorchJob"},
@@ -93,7 +93,7 @@ var refused = []struct{ path, why string }{ //nolint:gochecknoglobals // a const
 }
 
 // refusedOfJob is refused, of the template of the Job.
-var refusedOfJob = []struct{ path, why string }{ //nolint:gochecknoglobals // a constant
+var refusedOfJob = []struct{ path, why string }{
 	{"activeDeadlineSeconds", "set spec.activeDeadlineSeconds of the TrainJob instead"},
 	{"podFailurePolicy", "failures are not distinguished; remove it, and set backoffLimit"},
 	{"successPolicy", "a job succeeds with all its pods; remove it"},
