@@ -338,6 +338,8 @@ const (
 	// AnnotationMoving, on the Deployment of an InferenceService, is how many of its replicas are there only while others leave their
 	// nodes: a number.
 	AnnotationMoving = "berth.dev/moving"
+	// AnnotationStartedIn, on a pod of an InferenceService, is how long it took to be ready for the first time, by phase.
+	AnnotationStartedIn = "berth.dev/started-in"
 	// AnnotationRolledOut, on the ControllerRevision of a revision of an InferenceService, is when all replicas last began to be of it: a
 	// time of RFC 3339.
 	AnnotationRolledOut = "berth.dev/rolled-out"

@@ -16,6 +16,7 @@ import (
 	"berth.dev/berth/api/kserve"
 	"berth.dev/berth/cli/client"
 	"berth.dev/berth/cli/term"
+	"berth.dev/berth/core/serving"
 	"berth.dev/berth/kube/request"
 )
 
@@ -61,11 +62,12 @@ type replica struct {
 	State    string `json:"state"` // Ready, Waiting, Starting, or Terminating
 	Restarts int32  `json:"restarts"`
 	Revision string `json:"revision"`
-	Created  string `json:"created"` // RFC 3339
+	Created  string `json:"created"`             // RFC 3339
+	Start    string `json:"startedIn,omitempty"` // until it was ready for the first time, such as "queue 1s, pull 2s, download 8s, load 3s"
 }
 
 func replicaOf(p *corev1.Pod) replica {
-	r := replica{Pod: p.Name, Node: p.Spec.NodeName, GPUs: request.GPUsText(p), State: "Starting", Revision: p.Annotations[api.AnnotationServingSpec], Created: p.CreationTimestamp.UTC().Format(time.RFC3339)}
+	r := replica{Pod: p.Name, Node: p.Spec.NodeName, GPUs: request.GPUsText(p), State: "Starting", Revision: p.Annotations[api.AnnotationServingSpec], Created: p.CreationTimestamp.UTC().Format(time.RFC3339), Start: p.Annotations[api.AnnotationStartedIn]}
 	switch {
 	case p.DeletionTimestamp != nil:
 		r.State = "Terminating"
@@ -127,7 +129,7 @@ func (s *show) print(d *detail) error {
 	}
 	now := s.options.Time()
 	term.Printf(w, "%s/%s: %s, %d of %s ready\n", d.Namespace, d.Name, d.State, d.Answering, term.Count(d.Replicas, "replica"))
-	for _, line := range [][2]string{{"WHY", d.why()}, {"URL", d.URL}, {"MODEL", d.Model}, {"FORMAT", d.Format}, {"RUNTIME", d.Runtime}, {"SCALE", d.Scale}, {"ROLLOUT", d.Rollout}} {
+	for _, line := range [][2]string{{"WHY", d.why()}, {"URL", d.URL}, {"MODEL", d.Model}, {"FORMAT", d.Format}, {"RUNTIME", d.Runtime}, {"SCALE", d.Scale}, {"ROLLOUT", d.Rollout}, {"STARTS", d.starts()}} {
 		if line[1] != "" {
 			term.Printf(w, "%-9s%s\n", line[0], line[1])
 		}
@@ -152,6 +154,18 @@ func (s *show) print(d *detail) error {
 	}
 	term.PrintLine(w, "")
 	return t.Write(w, screen, s.output.NoHeaders)
+}
+
+// starts says how long the newest replica took whose start is known; "" is that none is.
+func (d *detail) starts() (text string) {
+	newest := ""
+	for i := range d.Pods {
+		p := &d.Pods[i]
+		if s, ok := serving.ParseStart(p.Start); ok && p.Created >= newest {
+			newest, text = p.Created, fmt.Sprintf("in %s: %s (pod %s)", s.Total(), s, p.Pod)
+		}
+	}
+	return text
 }
 
 func age(now time.Time, created string) string {

@@ -95,8 +95,10 @@ func slimPod(o any) (any, error) {
 		return o, nil
 	}
 	notes := map[string]string{api.AnnotationServingSpec: p.Annotations[api.AnnotationServingSpec]}
-	if cost := p.Annotations[corev1.PodDeletionCost]; cost != "" {
-		notes[corev1.PodDeletionCost] = cost
+	for _, key := range []string{corev1.PodDeletionCost, api.AnnotationStartedIn} {
+		if value := p.Annotations[key]; value != "" {
+			notes[key] = value
+		}
 	}
 	p.ManagedFields, p.Annotations = nil, notes
 	p.Spec = corev1.PodSpec{NodeName: p.Spec.NodeName, Tolerations: p.Spec.Tolerations}

@@ -46,15 +46,16 @@ type reconciler struct {
 
 // memory is what is kept of a service between passes.
 type memory struct {
-	uid     types.UID
-	history rules.History
-	marks   map[string]string // of children that were applied, by kind and name: the resource version they then had
-	heard   map[types.UID]heard
-	told    string // the fault that was last told in an event
-	policy  string // what an event said of its policy for idle workloads
-	moves   string // why replicas leave their nodes, as an event said
-	allowed allowed
-	unkept  string // what an event said of a revision that cannot be kept
+	uid      types.UID
+	history  rules.History
+	marks    map[string]string // of children that were applied, by kind and name: the resource version they then had
+	heard    map[types.UID]heard
+	starting map[types.UID]bool // pods that were seen before they were ready
+	told     string             // the fault that was last told in an event
+	policy   string             // what an event said of its policy for idle workloads
+	moves    string             // why replicas leave their nodes, as an event said
+	allowed  allowed
+	unkept   string // what an event said of a revision that cannot be kept
 }
 
 // heard is what was read in the log of a pod.
@@ -74,7 +75,7 @@ func (r *reconciler) remember(o *kserve.InferenceService) *memory {
 	key := client.ObjectKeyFromObject(o)
 	m := r.memories[key]
 	if m == nil || m.uid != o.UID {
-		m = &memory{uid: o.UID, marks: map[string]string{}, heard: map[types.UID]heard{}}
+		m = &memory{uid: o.UID, marks: map[string]string{}, heard: map[types.UID]heard{}, starting: map[types.UID]bool{}}
 		r.memories[key] = m
 	}
 	return m
@@ -154,7 +155,7 @@ func (p *pass) run(ctx context.Context) error {
 		}
 	}
 	p.see(ctx, seen)
-	if err := errors.Join(p.complete(ctx, seen), p.protect(ctx, seen)); err != nil {
+	if err := errors.Join(p.complete(ctx, seen), p.protect(ctx, seen), p.measure(ctx)); err != nil {
 		return err
 	}
 	return p.say(ctx, seen)

@@ -38,6 +38,7 @@ const (
 
 // add adds the controller to a manager.
 func add(mgr manager.Manager, o Options, m runtime.ModeSource) error {
+	register()
 	children, err := newCache(mgr)
 	if err != nil {
 		return fmt.Errorf("set up %s: %w", Name, err)

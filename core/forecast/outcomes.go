@@ -1,6 +1,7 @@
 package forecast
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -101,12 +102,7 @@ func (o *Outcomes) Waiting() []Submission {
 	for _, s := range o.waiting {
 		out = append(out, s)
 	}
-	slices.SortFunc(out, func(a, b Submission) int {
-		if a.ID < b.ID {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(out, func(a, b Submission) int { return cmp.Compare(a.ID, b.ID) })
 	return out
 }
 
