@@ -2,6 +2,7 @@ package serving
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"berth.dev/berth/core/gpu"
@@ -78,14 +79,7 @@ func (p Place) repository(rest string) (Place, *Fault) {
 	return p, nil
 }
 
-func known(scheme string) bool {
-	for _, s := range Schemes() {
-		if s == scheme {
-			return true
-		}
-	}
-	return false
-}
+func known(scheme string) bool { return slices.Contains(Schemes(), scheme) }
 
 // leadsOut reports whether a path has a part that is "..".
 func leadsOut(path string) bool {

@@ -16,7 +16,8 @@ func TestPhasesOfAStart(t *testing.T) {
 		total time.Duration
 	}{
 		{
-			"with a download", serving.Times{Created: at(0), Bound: at(5), FetchBegan: at(7), FetchEnded: at(60), Server: at(70), Ready: at(100)},
+			"with a download",
+			serving.Times{Created: at(0), Bound: at(5), FetchBegan: at(7), FetchEnded: at(60), Server: at(70), Ready: at(100)},
 			"queue 5s, pull 12s, download 53s, load 30s", 100 * time.Second,
 		},
 		{"the model is in a volume", serving.Times{Created: at(0), Bound: at(0), Server: at(3), Ready: at(93)}, "queue 0s, pull 3s, download 0s, load 1m30s", 93 * time.Second},

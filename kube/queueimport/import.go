@@ -32,14 +32,14 @@ type Result struct {
 //
 // Source: kueue.x-k8s.io v1beta1 and v1beta2 of Kueue 0.16, scheduling.run.ai/v2 of KAI 0.12, and
 // scheduling.volcano.sh/v1beta1 of Volcano 1.13.
-var ( //nolint:gochecknoglobals // constants
-	clusterQueue  = schema.GroupKind{Group: "kueue.x-k8s.io", Kind: "ClusterQueue"}
-	cohort        = schema.GroupKind{Group: "kueue.x-k8s.io", Kind: "Cohort"}
-	localQueue    = schema.GroupKind{Group: "kueue.x-k8s.io", Kind: "LocalQueue"}
-	flavor        = schema.GroupKind{Group: "kueue.x-k8s.io", Kind: "ResourceFlavor"}
-	kaiQueue      = schema.GroupKind{Group: "scheduling.run.ai", Kind: "Queue"}
-	volcanoQueue  = schema.GroupKind{Group: "scheduling.volcano.sh", Kind: "Queue"}
-	resourceQuota = schema.GroupKind{Kind: "ResourceQuota"}
+var (
+	clusterQueue  = schema.GroupKind{Group: "kueue.x-k8s.io", Kind: "ClusterQueue"}   //nolint:gochecknoglobals // a constant
+	cohort        = schema.GroupKind{Group: "kueue.x-k8s.io", Kind: "Cohort"}         //nolint:gochecknoglobals // a constant
+	localQueue    = schema.GroupKind{Group: "kueue.x-k8s.io", Kind: "LocalQueue"}     //nolint:gochecknoglobals // a constant
+	flavor        = schema.GroupKind{Group: "kueue.x-k8s.io", Kind: "ResourceFlavor"} //nolint:gochecknoglobals // a constant
+	kaiQueue      = schema.GroupKind{Group: "scheduling.run.ai", Kind: "Queue"}       //nolint:gochecknoglobals // a constant
+	volcanoQueue  = schema.GroupKind{Group: "scheduling.volcano.sh", Kind: "Queue"}   //nolint:gochecknoglobals // a constant
+	resourceQuota = schema.GroupKind{Kind: "ResourceQuota"}                           //nolint:gochecknoglobals // a constant
 )
 
 // importer collects the Queues and notes of one import.

@@ -61,12 +61,13 @@ func (d DefaultClasses) Policy(m *Members) (*admissionv1.MutatingAdmissionPolicy
 	}
 }
 
-var ( //nolint:gochecknoglobals // constants
-	// workExpression is request.WorkOf.
-	workExpression = fmt.Sprintf("(%s != '' || %s == '%s' && %s != '' ? '%s' : %s != '' || %s != '' ? '%s' : %s != '' || size(%s) > 0 ? '%s' : '')",
-		said("labels", api.LabelNotebook), said("labels", api.LabelComponent), api.ComponentHubServer, said("annotations", api.AnnotationHubUser), request.WorkNotebook,
-		said("labels", api.LabelInferenceService), said("labels", api.LabelKnativeService), request.WorkServing,
-		said("labels", api.LabelJobSet), jobsExpression, request.WorkTraining)
+// workExpression is request.WorkOf.
+var workExpression = fmt.Sprintf("(%s != '' || %s == '%s' && %s != '' ? '%s' : %s != '' || %s != '' ? '%s' : %s != '' || size(%s) > 0 ? '%s' : '')", //nolint:gochecknoglobals // a constant, if Sprintf were one
+	said("labels", api.LabelNotebook), said("labels", api.LabelComponent), api.ComponentHubServer, said("annotations", api.AnnotationHubUser), request.WorkNotebook,
+	said("labels", api.LabelInferenceService), said("labels", api.LabelKnativeService), request.WorkServing,
+	said("labels", api.LabelJobSet), jobsExpression, request.WorkTraining)
+
+const (
 	// jobsExpression is the controllers of a pod whose kind is one of jobs.
 	jobsExpression = "(has(object.metadata.ownerReferences) ? object.metadata.ownerReferences.filter(r, has(r.controller) && r.controller && r.kind.endsWith('Job')) : [])"
 	// namesNone is that the author of a pod has written no class, priority or preemption policy. Fields of
