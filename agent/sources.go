@@ -3,7 +3,6 @@ package agent
 import (
 	"crypto/tls"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -14,6 +13,7 @@ import (
 	"berth.dev/berth/agent/config"
 	"berth.dev/berth/agent/nvml"
 	"berth.dev/berth/agent/pods"
+	"berth.dev/berth/internal/listen"
 )
 
 // tokenFile is where a pod finds the token of its ServiceAccount.
@@ -47,12 +47,10 @@ func kubeletClient(address string) (*http.Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--kubelet-url %q: %w", address, err)
 	}
-	ip := net.ParseIP(u.Hostname())
-	local := u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 	return &http.Client{
 		Timeout: 10 * time.Second,
 		Transport: &http.Transport{
-			TLSClientConfig: &tls.Config{InsecureSkipVerify: local, MinVersion: tls.VersionTLS12}, //nolint:gosec // on loopback alone
+			TLSClientConfig: &tls.Config{InsecureSkipVerify: listen.Local(u.Hostname()), MinVersion: tls.VersionTLS12}, //nolint:gosec // on loopback alone
 		},
 	}, nil
 }

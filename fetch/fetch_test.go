@@ -261,7 +261,7 @@ func TestAKilledDownloadGoesOn(t *testing.T) {
 	defer s.Close()
 	defer close(end)
 	dir := t.TempDir()
-	program := exec.Command(os.Args[0], "fetch", s.URL+"/model.bin", dir) //nolint:gosec,noctx // this test
+	program := exec.Command(os.Args[0], "fetch", s.URL+"/model.bin", dir) //nolint:gosec // this test
 	if err := program.Start(); err != nil {
 		t.Fatal(err)
 	}

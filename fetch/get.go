@@ -157,7 +157,7 @@ func (d *download) try(ctx context.Context, f *file, was string) (n int64, v ver
 	case err != nil:
 		return 0, v, err
 	}
-	defer c.body.Close() //nolint:errcheck // read only
+	defer c.body.Close()
 	v = version{c.tag, c.size, had.Sum}
 	if f.size >= 0 {
 		v.Size = f.size
@@ -236,7 +236,7 @@ func (d *download) check(f *file, v version) error {
 	if err != nil {
 		return fmt.Errorf("read %s again: %w", f.path, err)
 	}
-	defer part.Close() //nolint:errcheck // read only
+	defer part.Close()
 	got, err := want.of(part, v.Size)
 	if err != nil {
 		return fmt.Errorf("read %s again: %w", f.path, err)

@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -65,7 +65,7 @@ func googleSource(p serving.Place, o *Options) (source, error) {
 	if err := json.Unmarshal(raw, &key); err != nil || key.Type != "service_account" || key.PrivateKey == "" {
 		return nil, fmt.Errorf("GOOGLE_APPLICATION_CREDENTIALS: %s is not the key of a service account, in JSON", name)
 	}
-	config := jwt.Config{Email: key.Email, PrivateKey: []byte(key.PrivateKey), PrivateKeyID: key.PrivateKeyID, Scopes: []string{readOnly}, TokenURL: first(key.TokenURL, "https://oauth2.googleapis.com/token")}
+	config := jwt.Config{Email: key.Email, PrivateKey: []byte(key.PrivateKey), PrivateKeyID: key.PrivateKeyID, Scopes: []string{readOnly}, TokenURL: cmp.Or(key.TokenURL, "https://oauth2.googleapis.com/token")}
 	g.tokens = config.TokenSource(ctx)
 	return g, nil
 }
@@ -86,7 +86,7 @@ func (nodeTokens) Token() (*oauth2.Token, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer a.Body.Close() //nolint:errcheck // read only
+	defer a.Body.Close()
 	var t struct {
 		Token string `json:"access_token"`
 		For   int64  `json:"expires_in"`
@@ -139,14 +139,13 @@ func (g *googleStorage) list(ctx context.Context) ([]file, error) {
 		}
 		for i := range list.Items {
 			o := &list.Items[i]
-			below, inside := strings.CutPrefix(o.Name, g.place.Path)
-			switch {
-			case g.place.Path != "" && o.Name == g.place.Path: // it is the first: names are in order
-				return []file{g.file(o, path.Base(o.Name))}, nil
-			case !inside || g.place.Path != "" && !strings.HasPrefix(below, "/") || strings.HasSuffix(o.Name, "/"):
-				continue
+			name, alone, ok := under(g.place.Path, o.Name)
+			if alone {
+				return []file{g.file(o, name)}, nil
 			}
-			out = append(out, g.file(o, strings.TrimPrefix(below, "/")))
+			if ok {
+				out = append(out, g.file(o, name))
+			}
 		}
 		if page = list.Next; page == "" || len(out) > mostFiles {
 			return out, nil

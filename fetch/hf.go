@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,8 +30,8 @@ func hubSource(p serving.Place, o *Options) (source, error) {
 	if err != nil {
 		return nil, err
 	}
-	at := strings.TrimRight(first(o.Getenv("HF_ENDPOINT"), "https://huggingface.co"), "/")
-	return &hub{client: c, place: p, at: at, token: first(o.Getenv("HF_TOKEN"), o.Getenv("HUGGING_FACE_HUB_TOKEN"))}, nil
+	at := strings.TrimRight(cmp.Or(o.Getenv("HF_ENDPOINT"), "https://huggingface.co"), "/")
+	return &hub{client: c, place: p, at: at, token: cmp.Or(o.Getenv("HF_TOKEN"), o.Getenv("HUGGING_FACE_HUB_TOKEN"))}, nil
 }
 
 // list implements source: the files of one commit.
@@ -47,7 +48,7 @@ func (h *hub) list(ctx context.Context) ([]file, error) {
 			} `json:"lfs"`
 		} `json:"siblings"`
 	}
-	about := h.at + "/api/models/" + h.place.Host + "/revision/" + url.PathEscape(first(h.place.Revision, "main")) + "?blobs=true"
+	about := h.at + "/api/models/" + h.place.Host + "/revision/" + url.PathEscape(cmp.Or(h.place.Revision, "main")) + "?blobs=true"
 	if err := getJSON(ctx, h.client, about, h.token, &repo); err != nil {
 		return nil, h.hint(err)
 	}
@@ -56,7 +57,7 @@ func (h *hub) list(ctx context.Context) ([]file, error) {
 	}
 	var out []file
 	for _, s := range repo.Siblings {
-		f := file{path: s.Name, size: -1, tag: first(s.Blob, repo.SHA)}
+		f := file{path: s.Name, size: -1, tag: cmp.Or(s.Blob, repo.SHA)}
 		if s.Size != nil {
 			f.size = *s.Size
 		}
@@ -107,7 +108,7 @@ func getJSON(ctx context.Context, c *http.Client, address, token string, into an
 	if err != nil {
 		return unreachable(r, err)
 	}
-	defer a.Body.Close() //nolint:errcheck // read only
+	defer a.Body.Close()
 	if a.StatusCode != http.StatusOK {
 		return refused(r, a)
 	}

@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -29,7 +30,7 @@ type s3 struct {
 
 // s3Source reads s3://BUCKET/PATH with the variables of KServe's storage initializer, which are those of the AWS SDKs and a few more.
 func s3Source(p serving.Place, o *Options) (source, error) {
-	endpoint := first(o.Getenv("AWS_ENDPOINT_URL_S3"), o.Getenv("AWS_ENDPOINT_URL"))
+	endpoint := cmp.Or(o.Getenv("AWS_ENDPOINT_URL_S3"), o.Getenv("AWS_ENDPOINT_URL"))
 	if host := o.Getenv("S3_ENDPOINT"); endpoint == "" && host != "" {
 		if endpoint = host; !strings.Contains(host, "://") {
 			endpoint = "https://" + host
@@ -39,7 +40,7 @@ func s3Source(p serving.Place, o *Options) (source, error) {
 		}
 	}
 	own := endpoint != ""
-	u, err := url.Parse(first(endpoint, amazon))
+	u, err := url.Parse(cmp.Or(endpoint, amazon))
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, fmt.Errorf("AWS_ENDPOINT_URL %q is not the address of a server; write one such as https://minio.example.com:9000", short(endpoint))
 	}
@@ -55,9 +56,9 @@ func s3Source(p serving.Place, o *Options) (source, error) {
 		send = t
 	}
 	s := &s3{place: p}
-	options := &minio.Options{Secure: u.Scheme == "https", Transport: send, Region: first(o.Getenv("AWS_REGION"), o.Getenv("AWS_DEFAULT_REGION")), MaxRetries: 1}
+	options := &minio.Options{Secure: u.Scheme == "https", Transport: send, Region: cmp.Or(o.Getenv("AWS_REGION"), o.Getenv("AWS_DEFAULT_REGION")), MaxRetries: 1}
 	if own {
-		options.BucketLookup, options.Region = minio.BucketLookupPath, first(options.Region, "us-east-1")
+		options.BucketLookup, options.Region = minio.BucketLookupPath, cmp.Or(options.Region, "us-east-1")
 	}
 	if on(o.Getenv("S3_USER_VIRTUAL_BUCKET")) {
 		options.BucketLookup = minio.BucketLookupDNS
@@ -94,18 +95,18 @@ func (s *s3) list(ctx context.Context) ([]file, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var out []file
-	prefix := s.place.Path
-	for o := range s.core.ListObjectsIter(ctx, s.place.Host, minio.ListObjectsOptions{Prefix: prefix, Recursive: true}) {
-		below, inside := strings.CutPrefix(o.Key, prefix)
-		switch {
-		case o.Err != nil:
+	for o := range s.core.ListObjectsIter(ctx, s.place.Host, minio.ListObjectsOptions{Prefix: s.place.Path, Recursive: true}) {
+		if o.Err != nil {
 			return nil, s.failed("list "+s.place.URI, o.Err)
-		case prefix != "" && o.Key == prefix: // it is the first: names are in order
-			return []file{s.file(&o, path.Base(o.Key))}, nil
-		case !inside || prefix != "" && !strings.HasPrefix(below, "/") || strings.HasSuffix(o.Key, "/"):
+		}
+		name, alone, ok := under(s.place.Path, o.Key)
+		if alone {
+			return []file{s.file(&o, name)}, nil
+		}
+		if !ok {
 			continue
 		}
-		if out = append(out, s.file(&o, strings.TrimPrefix(below, "/"))); len(out) > mostFiles {
+		if out = append(out, s.file(&o, name)); len(out) > mostFiles {
 			break
 		}
 	}
@@ -171,14 +172,17 @@ func (s *s3) failed(what string, err error) error {
 	return errors.New(text)
 }
 
-// first returns the first text that is not empty.
-func first(texts ...string) string {
-	for _, t := range texts {
-		if t != "" {
-			return t
-		}
+// under returns what an object of a bucket is called in the model that a path names: the object of that name, which is the first that is listed, as
+// names are in order, or all below it. ok is false if it is neither, or a folder; alone is that the model is this object.
+func under(at, object string) (name string, alone, ok bool) {
+	below, inside := strings.CutPrefix(object, at)
+	switch {
+	case at != "" && object == at:
+		return path.Base(object), true, true
+	case !inside || at != "" && !strings.HasPrefix(below, "/") || strings.HasSuffix(object, "/"):
+		return "", false, false
 	}
-	return ""
+	return strings.TrimPrefix(below, "/"), false, true
 }
 
 // on and off read a switch as KServe writes it.

@@ -54,7 +54,7 @@ func (d *download) unpack(ctx context.Context, name, kind string) ([]entry, erro
 	if err != nil {
 		return nil, fmt.Errorf("open archive %s: %w", name, err)
 	}
-	defer part.Close() //nolint:errcheck // read only
+	defer part.Close()
 	if kind == "zip" {
 		err = u.zip(part)
 	} else {
@@ -139,7 +139,7 @@ func (u *unpacking) zipped(f *zip.File) error {
 	if err != nil {
 		return err
 	}
-	defer r.Close() //nolint:errcheck // read only; its checksum is read before its end
+	defer r.Close()
 	return u.file(f.Name, f.Mode(), r)
 }
 

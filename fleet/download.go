@@ -20,6 +20,7 @@ import (
 	"berth.dev/berth/api"
 	"berth.dev/berth/fetch"
 	"berth.dev/berth/fleet/kubelet"
+	"berth.dev/berth/internal/listen"
 	"berth.dev/berth/internal/pause"
 )
 
@@ -148,8 +149,7 @@ func onLoopback(src string, env map[string]string) bool {
 	if err != nil {
 		return false
 	}
-	ip := net.ParseIP(u.Hostname())
-	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+	return listen.Local(u.Hostname())
 }
 
 // errBeyond is a redirect to another machine.

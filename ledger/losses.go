@@ -230,9 +230,7 @@ func latest(a, b time.Time) time.Time {
 func (l *loser) write() error {
 	return l.book.change(l.ctx, func(w *writer) {
 		for i := range l.out {
-			o := &l.out[i]
-			begins := sql.NullInt64{Int64: o.From.UnixMilli(), Valid: !o.From.IsZero()}
-			w.do("INSERT INTO losses (at, begins, ends, node, what) VALUES (?, ?, ?, ?, ?)", o.At.UnixMilli(), begins, o.To.UnixMilli(), o.Node, o.What)
+			w.lose(&l.out[i])
 		}
 	})
 }

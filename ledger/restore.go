@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"database/sql"
 	"encoding/hex"
 	"slices"
 	"time"
@@ -48,16 +49,16 @@ func (b *Book) Restore(ctx context.Context, copies []Copy, now time.Time) (days 
 		next := first
 		for i := range copies {
 			c := &copies[i]
-			w.lose(next, c.Day, now, notCopied)
+			w.lose(&cost.Loss{From: next, To: c.Day, At: now, What: notCopied})
 			next = c.Day.Add(cost.Day)
 			if SumsHash(c.Rows) != c.Sums {
-				w.lose(c.Day, next, now, notInCopies)
+				w.lose(&cost.Loss{From: c.Day, To: next, At: now, What: notInCopies})
 			}
 			w.sums(c.Day, c.Rows)
 			w.link(Link{Day: c.Day, At: now, Why: restoredWhy, Facts: []byte{}, Sums: sumsHash(c.Rows)})
 			w.do("INSERT INTO days VALUES (?)", c.Day.UnixMilli())
 		}
-		w.lose(next, now, now, notCopied)
+		w.lose(&cost.Loss{From: next, To: now, At: now, What: notCopied})
 	})
 	if err == nil {
 		b.closedTo, b.kept = last.UnixMilli(), last.UnixMilli()
@@ -66,9 +67,10 @@ func (b *Book) Restore(ctx context.Context, copies []Copy, now time.Time) (days 
 }
 
 // lose writes down what is lost of a time, if it is one.
-func (w *writer) lose(from, to, at time.Time, what string) {
-	if from.Before(to) {
-		w.do("INSERT INTO losses (at, begins, ends, node, what) VALUES (?, ?, ?, '', ?)", at.UnixMilli(), from.UnixMilli(), to.UnixMilli(), what)
+func (w *writer) lose(l *cost.Loss) {
+	if l.From.Before(l.To) {
+		begins := sql.NullInt64{Int64: l.From.UnixMilli(), Valid: !l.From.IsZero()}
+		w.do("INSERT INTO losses (at, begins, ends, node, what) VALUES (?, ?, ?, ?, ?)", l.At.UnixMilli(), begins, l.To.UnixMilli(), l.Node, l.What)
 	}
 }
 

@@ -86,8 +86,7 @@ func (o Options) split() (address string, plain bool, err error) {
 // local reports whether host:port is of this machine alone.
 func local(address string) bool {
 	host, _, err := net.SplitHostPort(address)
-	ip := net.ParseIP(host)
-	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
+	return err == nil && listen.Local(host)
 }
 
 // New makes the Access that o asks for. Its errors are those of Check, and of reading

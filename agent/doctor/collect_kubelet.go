@@ -16,6 +16,7 @@ import (
 
 	"berth.dev/berth/agent/deviceplugin"
 	"berth.dev/berth/internal/input"
+	"berth.dev/berth/internal/listen"
 )
 
 // kubelet reads the folder of device plugins. Sockets that begin with prefix
@@ -113,11 +114,9 @@ func get(ctx context.Context, url string) (*http.Response, error) {
 	if err != nil {
 		return nil, fmt.Errorf("address of the exporter: %w", err)
 	}
-	host := req.URL.Hostname()
-	ip := net.ParseIP(host)
 	client := &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
-		TLSClientConfig:   &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: host == "localhost" || ip != nil && ip.IsLoopback()}, //nolint:gosec // on loopback alone
+		TLSClientConfig:   &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: listen.Local(req.URL.Hostname())}, //nolint:gosec // on loopback alone
 	}}
 	resp, err := client.Do(req)
 	if err != nil {

@@ -12,36 +12,38 @@ import (
 	"berth.dev/berth/kube/runs"
 )
 
-// RunTimes returns the run times that the scheduler has learned: none where the caller may not read them.
-func (c *Cluster) RunTimes(ctx context.Context) (*queue.RunTimes, error) {
-	at := fmt.Sprintf("ConfigMap %s/%s", runs.Namespace, runs.Name)
+// learnedAt is where the scheduler keeps what it has learned.
+const learnedAt = "ConfigMap " + runs.Namespace + "/" + runs.Name
+
+// Learned is what the scheduler has learned, as it is kept.
+type Learned struct{ data map[string][]byte }
+
+// Learned reads what the scheduler has learned: nothing where the caller may not read it.
+func (c *Cluster) Learned(ctx context.Context) (*Learned, error) {
 	m, err := c.CoreV1().ConfigMaps(runs.Namespace).Get(ctx, runs.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
-		return queue.NewRunTimes(), nil
+		return &Learned{}, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the run times in %s: %w", at, err)
+		return nil, fmt.Errorf("read what the scheduler has learned in %s: %w", learnedAt, err)
 	}
-	list, err := runs.Decode(m.BinaryData[runs.Key])
+	return &Learned{m.BinaryData}, nil
+}
+
+// RunTimes returns how long earlier pods ran.
+func (l *Learned) RunTimes() (*queue.RunTimes, error) {
+	list, err := runs.Decode(l.data[runs.Key])
 	if err != nil {
-		return nil, fmt.Errorf("read %s of %s: %w; delete it: the scheduler writes another", runs.Key, at, err)
+		return nil, fmt.Errorf("read %s of %s: %w; delete it: the scheduler writes another", runs.Key, learnedAt, err)
 	}
 	return queue.Remembered(list), nil
 }
 
-// Outcomes returns what came of the scheduler's estimates of starts: nothing where the caller may not read it.
-func (c *Cluster) Outcomes(ctx context.Context) (*forecast.Outcomes, error) {
-	at := fmt.Sprintf("ConfigMap %s/%s", runs.Namespace, runs.Name)
-	m, err := c.CoreV1().ConfigMaps(runs.Namespace).Get(ctx, runs.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
-		return &forecast.Outcomes{}, nil
-	}
+// Outcomes returns what came of earlier estimates of starts.
+func (l *Learned) Outcomes() (*forecast.Outcomes, error) {
+	out, err := runs.DecodeStarts(l.data[runs.StartsKey])
 	if err != nil {
-		return nil, fmt.Errorf("read what came of estimates in %s: %w", at, err)
-	}
-	out, err := runs.DecodeStarts(m.BinaryData[runs.StartsKey])
-	if err != nil {
-		return nil, fmt.Errorf("read %s of %s: %w; the scheduler begins again when it starts next", runs.StartsKey, at, err)
+		return nil, fmt.Errorf("read %s of %s: %w; the scheduler begins again when it starts next", runs.StartsKey, learnedAt, err)
 	}
 	return out, nil
 }

@@ -10,22 +10,32 @@ import (
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/cli/client"
 	reasons "berth.dev/berth/core/explain"
+	"berth.dev/berth/core/forecast"
 	"berth.dev/berth/core/queue"
 	"berth.dev/berth/kube/explain"
 	"berth.dev/berth/kube/request"
 )
 
-// Foresee reads what starts are expected by, as far as it may be read: the notebooks of the cluster, how long earlier pods ran, and when
-// those that run end. times is nil if they cannot be read: then no start is expected.
-func (n *Notebooks) Foresee(ctx context.Context) (list []kubeflow.Notebook, times *queue.RunTimes, ends explain.KnownEnds) {
+// Foresight is what starts are expected by.
+type Foresight struct {
+	Notebooks []kubeflow.Notebook // of the cluster; nil if they cannot be read: which are idle is unknown then
+	RunTimes  *queue.RunTimes     // of earlier pods; nil if they cannot be read: then no start is expected
+	Outcomes  *forecast.Outcomes  // of earlier estimates; nil if they cannot be read: then none is corrected
+	Ends      explain.KnownEnds   // of what runs
+}
+
+// Foresee reads what starts are expected by, as far as it may be read.
+func (n *Notebooks) Foresee(ctx context.Context) (f Foresight) {
 	list, err := n.List(ctx, true, "")
-	if err != nil {
-		list = nil // which are idle is unknown then
+	if err == nil {
+		f.Notebooks = list
 	}
-	if times, err = n.RunTimes(ctx); err != nil {
-		times = nil
+	if learned, err := n.Learned(ctx); err == nil {
+		f.RunTimes, _ = learned.RunTimes() // nil, as is what follows, if damaged
+		f.Outcomes, _ = learned.Outcomes()
 	}
-	return list, times, endsOf(ctx, n.Cluster, list)
+	f.Ends = endsOf(ctx, n.Cluster, f.Notebooks)
+	return f
 }
 
 // endsOf returns when notebooks of a list are to be stopped for being idle, and when Jobs end by their activeDeadlineSeconds, as far as Jobs may be read.

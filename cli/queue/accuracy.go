@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"berth.dev/berth/api/v1alpha1"
 	"berth.dev/berth/cli/client"
 	"berth.dev/berth/cli/term"
 	"berth.dev/berth/core/forecast"
@@ -70,7 +69,11 @@ func (a *accuracy) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	came, err := c.Outcomes(ctx)
+	learned, err := c.Learned(ctx)
+	if err != nil {
+		return err
+	}
+	came, err := learned.Outcomes()
 	if err != nil {
 		return err
 	}
@@ -78,7 +81,7 @@ func (a *accuracy) run(ctx context.Context, name string) error {
 	list := came.List()
 	for _, size := range []string{"under 4", "4 and more"} {
 		m := forecast.MeasureOf(list, func(o *forecast.Outcome) bool {
-			return (o.GPUs >= forecast.Large) == (size != "under 4") && (within == nil || within[o.Queue])
+			return o.Large() == (size != "under 4") && (within == nil || within[o.Queue])
 		})
 		row := accuracyRow{GPUs: size, Started: m.Started, Bounded: m.Bounded, InTime: m.Within, Unknown: m.Unknown}
 		if m.Started > 0 {
@@ -101,12 +104,12 @@ func (a *accuracy) within(ctx context.Context, c *client.Cluster, name string) (
 	}
 	specs, _ := queues.Specs(list)
 	s := &state{queues: list, tree: quota.NewTree(specs)}
-	if !slices.ContainsFunc(list, func(q *v1alpha1.Queue) bool { return q.Name == name }) {
+	if s.named(name) == nil {
 		return nil, s.unknown(name)
 	}
 	out := map[string]bool{}
 	for _, q := range list {
-		if slices.Contains(s.tree.Path(q.Name), name) {
+		if s.within(q.Name, name) {
 			out[runs.Hidden(q.Name)] = true
 		}
 	}

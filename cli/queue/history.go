@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"berth.dev/berth/api/v1alpha1"
 	"berth.dev/berth/cli/client"
 	"berth.dev/berth/cli/term"
 	"berth.dev/berth/kube/queues"
@@ -64,7 +63,7 @@ func (h *history) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if name != "" && !slices.ContainsFunc(s.queues, func(q *v1alpha1.Queue) bool { return q.Name == name }) {
+	if name != "" && s.named(name) == nil {
 		return s.unknown(name)
 	}
 	namespace, err := h.cluster.Namespace()

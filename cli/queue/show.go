@@ -76,8 +76,8 @@ func (s *show) run(ctx context.Context, name string) error {
 
 // print writes a queue and its line in the form asked for.
 func (s *show) print(w io.Writer, st *state, name string) error {
-	at := slices.IndexFunc(st.queues, func(q *v1alpha1.Queue) bool { return q.Name == name })
-	if at < 0 {
+	q := st.named(name)
+	if q == nil {
 		return st.unknown(name)
 	}
 	line := st.line(name, s.o.Time())
@@ -96,7 +96,7 @@ func (s *show) print(w io.Writer, st *state, name string) error {
 	if err := treeTable([]queueRow{row}).Write(w, s.output.Screen(s.o.Out), s.output.NoHeaders); err != nil {
 		return err
 	}
-	for _, text := range slices.Concat(facts(st.queues[at]), st.borrowers(rows, name), row.Problems) {
+	for _, text := range slices.Concat(facts(q), st.borrowers(rows, name), row.Problems) {
 		term.PrintLine(w, text)
 	}
 	if st.hidden != "" {
@@ -114,6 +114,14 @@ func (s *show) print(w io.Writer, st *state, name string) error {
 	}
 	if n := st.placeable(name); n > 0 {
 		term.Printf(w, "%s more can have quota and wait for nodes: `%s why -A` explains\n", term.Count(n, "workload"), s.o.Name)
+	}
+	return nil
+}
+
+// named returns the queue of a name; nil is none.
+func (s *state) named(name string) *v1alpha1.Queue {
+	if at := slices.IndexFunc(s.queues, func(q *v1alpha1.Queue) bool { return q.Name == name }); at >= 0 {
+		return s.queues[at]
 	}
 	return nil
 }

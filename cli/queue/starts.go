@@ -16,13 +16,10 @@ func (s *state) expect(ctx context.Context, c *client.Cluster, o client.Options)
 	if err != nil {
 		return err
 	}
-	_, times, ends := (&notebook.Notebooks{Cluster: c, Client: api, Options: o}).Foresee(ctx)
+	f := (&notebook.Notebooks{Cluster: c, Client: api, Options: o}).Foresee(ctx)
 	around := objects.Situation{
 		Nodes: s.situation.Nodes, Pods: s.pods, DRA: c.DRA(ctx), Queues: s.count, Owners: s.situation.Owners,
-		RunTimes: times, Ends: ends,
-	}
-	if around.Outcomes, err = c.Outcomes(ctx); err != nil {
-		around.Outcomes = nil // estimates are not corrected
+		RunTimes: f.RunTimes, Ends: f.Ends, Outcomes: f.Outcomes,
 	}
 	s.starts, err = around.Starts(o.Time())
 	return err

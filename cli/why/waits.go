@@ -19,8 +19,6 @@ import (
 	"berth.dev/berth/cli/notebook"
 	"berth.dev/berth/cli/term"
 	reasons "berth.dev/berth/core/explain"
-	"berth.dev/berth/core/forecast"
-	"berth.dev/berth/core/queue"
 	"berth.dev/berth/core/quota"
 	"berth.dev/berth/kube/devices"
 	"berth.dev/berth/kube/explain"
@@ -35,7 +33,7 @@ func (e *explainer) waits(ctx context.Context, r *report, s *explain.Situation) 
 	if e.around == nil {
 		e.around = e.look(ctx, now)
 	}
-	s.Budgets, s.Ends, s.RunTimes, s.Idle, s.Outcomes = e.around.budgets, e.around.ends, e.around.times, e.around.idle, e.around.came
+	s.Budgets, s.Ends, s.RunTimes, s.Idle, s.Outcomes = e.around.budgets, e.around.Ends, e.around.RunTimes, e.around.idle, e.around.Outcomes
 	found, err := explain.Find(s, now)
 	if err != nil {
 		return err
@@ -90,21 +88,15 @@ func (e *explainer) waits(ctx context.Context, r *report, s *explain.Situation) 
 
 // around is what decides when others leave, as far as it may be read.
 type around struct {
+	notebook.Foresight
 	budgets []policyv1.PodDisruptionBudget
-	ends    explain.KnownEnds
-	times   *queue.RunTimes
-	came    *forecast.Outcomes // of earlier estimates
 	idle    map[request.Owner]time.Duration
 }
 
 // look reads what decides when others leave.
 func (e *explainer) look(ctx context.Context, now time.Time) *around {
-	notebooks, times, ends := e.notebooks.Foresee(ctx)
-	came, err := e.Outcomes(ctx)
-	if err != nil {
-		came = nil // estimates are not corrected
-	}
-	return &around{budgetsOf(ctx, e.Cluster), ends, times, came, idleOwners(notebooks, now)}
+	f := e.notebooks.Foresee(ctx)
+	return &around{f, budgetsOf(ctx, e.Cluster), idleOwners(f.Notebooks, now)}
 }
 
 // nameUsers reads the users of the holders that are shown.

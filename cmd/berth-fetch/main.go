@@ -13,10 +13,13 @@ import (
 	"berth.dev/berth/internal/visible"
 )
 
-func main() {
+func main() { os.Exit(run()) }
+
+// run returns the exit code.
+func run() int {
 	if len(os.Args) != 3 {
 		fmt.Fprintln(os.Stderr, "usage: berth-fetch SRC DIR\nSRC is an address such as s3://BUCKET/PATH, gs://BUCKET/PATH, hf://OWNER/NAME, or https://HOST/FILE")
-		os.Exit(2)
+		return 2
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -24,7 +27,8 @@ func main() {
 	got, err := fetch.Fetch(ctx, src, dir, fetch.Options{Log: func(line string) { fmt.Println(visible.Line(line)) }})
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "error: %s\n", visible.Line(err.Error()))
-		os.Exit(1) //nolint:gocritic // the signals end with the process
+		return 1
 	}
 	fmt.Println(visible.Line(got.Sentence(dir)))
+	return 0
 }

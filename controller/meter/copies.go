@@ -57,11 +57,11 @@ func readUsageDays(ctx context.Context, from client.Client) (days usageDays, ser
 }
 
 // restore fills a book that is empty from the GPUUsageDays of the cluster.
-func (m *Meter) restore(ctx context.Context, from client.Client) error {
+func (m *Meter) restore(ctx context.Context) error {
 	if began, err := m.book.Began(ctx); err != nil || !began.IsZero() {
 		return err
 	}
-	days, served, err := readUsageDays(ctx, from)
+	days, served, err := readUsageDays(ctx, m.copies)
 	if err != nil || !served {
 		return err
 	}
@@ -100,7 +100,7 @@ func (u usageDays) copies() (out []ledger.Copy) {
 // copyDays has a copy of each of the last days that are closed where it belongs, and removes those that are older.
 // Days that the book does not have stay as they are.
 func (m *Meter) copyDays(ctx context.Context) error {
-	if m.o.UsageDays == 0 || m.copies == nil {
+	if m.o.UsageDays == 0 {
 		return nil
 	}
 	have, served, err := readUsageDays(ctx, m.copies)
@@ -108,7 +108,7 @@ func (m *Meter) copyDays(ctx context.Context) error {
 		return err
 	}
 	since := m.tally.now().Truncate(cost.Day).AddDate(0, 0, -m.o.UsageDays)
-	want, closed, err := m.usageDays(ctx, since)
+	want, err := m.usageDays(ctx, since)
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,8 @@ func (m *Meter) copyDays(ctx context.Context) error {
 	}
 	for key, object := range have {
 		day, err := time.Parse(time.DateOnly, key.Name)
-		if err == nil && want[key] == nil && (day.Before(since) || closed[day]) {
+		closed := want[client.ObjectKey{Namespace: usageDaysHome, Name: key.Name}] != nil
+		if err == nil && want[key] == nil && (day.Before(since) || closed) {
 			errs = append(errs, client.IgnoreNotFound(m.copies.Delete(ctx, object)))
 		}
 	}
@@ -140,21 +141,21 @@ func put(ctx context.Context, to client.Client, was, is *v1alpha1.GPUUsageDay) e
 	return to.Update(ctx, is, client.FieldOwner(meterName))
 }
 
-// usageDays are the copies of the days since a time that are closed, as they should be, and these days.
-func (m *Meter) usageDays(ctx context.Context, since time.Time) (want usageDays, closed map[time.Time]bool, err error) {
+// usageDays are the copies of the days since a time that are closed, as they should be. Each day has one at home.
+func (m *Meter) usageDays(ctx context.Context, since time.Time) (usageDays, error) {
 	m.mu.Lock()
 	namespaces := maps.Clone(m.tally.namespaces)
 	m.mu.Unlock()
 	there := func(name string) bool { return isThere(namespaces[name]) }
 	days, err := m.book.Days(ctx)
-	want, closed = usageDays{}, map[time.Time]bool{}
+	want := usageDays{}
 	for _, day := range days {
 		if day.Before(since) {
 			continue
 		}
 		rows, err := m.book.DayRows(ctx, day)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		for namespace, part := range cost.Copies(rows, usageDaysHome, there) {
 			object := usageDay(namespace, part)
@@ -164,9 +165,8 @@ func (m *Meter) usageDays(ctx context.Context, since time.Time) (want usageDays,
 			}
 			want[client.ObjectKeyFromObject(object)] = object
 		}
-		closed[day] = true
 	}
-	return want, closed, err
+	return want, err
 }
 
 func isThere(n *v1.Namespace) bool { return n != nil && n.DeletionTimestamp == nil }

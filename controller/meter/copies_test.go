@@ -93,7 +93,7 @@ func TestClosedDaysAreCopiedAndRestored(t *testing.T) {
 	fresh := rigOf(t, filepath.Join(t.TempDir(), "ledger.db"))
 	again := New(fresh.book, Options{UsageDays: 62})
 	again.copies = c
-	if err := again.restore(t.Context(), c); err != nil {
+	if err := again.restore(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	fresh.clock = r.clock
@@ -126,7 +126,7 @@ func TestClosedDaysAreCopiedAndRestored(t *testing.T) {
 	if diff := cmp.Diff(lines, strings.Split(shown(t, c), "\n")); diff != "" {
 		t.Errorf("the copies after the next day (-want +got):\n%s", diff)
 	}
-	if err := again.restore(t.Context(), c); err != nil {
+	if err := again.restore(t.Context()); err != nil {
 		t.Errorf("a ledger that is not empty: %v", err)
 	}
 }
@@ -242,7 +242,7 @@ func TestCopiesThatCannotBeUsed(t *testing.T) {
 			r := newRig(t)
 			m := New(r.book, Options{UsageDays: 62})
 			m.tally, m.copies = r.tally, tt.c
-			if err := m.restore(t.Context(), tt.c); !errors.Is(err, tt.want) {
+			if err := m.restore(t.Context()); !errors.Is(err, tt.want) {
 				t.Errorf("restoring gives %v, want %v", err, tt.want)
 			}
 			if err := m.copyDays(t.Context()); !errors.Is(err, tt.want) {

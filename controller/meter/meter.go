@@ -53,7 +53,7 @@ type Meter struct {
 	mu      sync.Mutex // of tally
 	writing sync.Mutex // of batches
 	wake    chan struct{}
-	copies  client.Client // of GPUUsageDays; nil is that there are none
+	copies  client.Client // of GPUUsageDays
 	gauges  *proxy.Gauges // under mu; nil is that the cluster has not been read
 	written atomic.Int64  // when the book was last written, in milliseconds; 0 is never
 
@@ -76,7 +76,7 @@ func (m *Meter) Run(ctx context.Context, cfg *rest.Config) error {
 		return fmt.Errorf("watch the cluster: %w", err)
 	}
 	m.copies = source.writer
-	if err := m.restore(ctx, source.writer); err != nil {
+	if err := m.restore(ctx); err != nil {
 		return fmt.Errorf("restore the ledger from GPUUsageDays: %w", err)
 	}
 	state, err := m.book.State(ctx)

@@ -69,9 +69,7 @@ func (p *pass) rank(ctx context.Context) error {
 		default:
 			continue
 		}
-		change := fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:%s}}}`, pod.UID, corev1.PodDeletionCost, cost)
-		at := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
-		if err := p.client.Patch(ctx, at, client.RawPatch(types.MergePatchType, change), client.FieldOwner(Name)); client.IgnoreNotFound(err) != nil {
+		if err := p.annotate(ctx, pod, corev1.PodDeletionCost, cost); err != nil {
 			return fmt.Errorf("mark pod %s, which leaves its node: %w", pod.Name, err)
 		}
 	}

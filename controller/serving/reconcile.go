@@ -3,6 +3,8 @@ package serving
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -215,7 +217,17 @@ func (p *pass) look(ctx context.Context) error {
 			p.pods = append(p.pods, pod)
 		}
 	}
+	p.forget()
 	return errors.Join(p.readRevisions(ctx), p.readLeaving(ctx))
+}
+
+// forget drops what is remembered of pods that are gone.
+func (p *pass) forget() {
+	gone := func(uid types.UID) bool {
+		return !slices.ContainsFunc(p.pods, func(pod *corev1.Pod) bool { return pod.UID == uid })
+	}
+	maps.DeleteFunc(p.mem.heard, func(uid types.UID, _ heard) bool { return gone(uid) })
+	maps.DeleteFunc(p.mem.starting, func(uid types.UID, _ bool) bool { return gone(uid) })
 }
 
 // want decides how many replicas there should be.

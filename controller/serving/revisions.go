@@ -111,8 +111,7 @@ func (p *pass) atRevision(name string) *appsv1.ControllerRevision {
 
 // patchRevision changes what is kept of a revision.
 func (p *pass) patchRevision(ctx context.Context, name, change string) error {
-	err := p.client.Patch(ctx, p.atRevision(name), client.RawPatch("application/merge-patch+json", []byte(change)), client.FieldOwner(Name))
-	if client.IgnoreNotFound(err) != nil {
+	if err := p.patch(ctx, p.atRevision(name), change); err != nil {
 		return fmt.Errorf("write revision %s: %w", name, err)
 	}
 	return nil

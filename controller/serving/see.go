@@ -8,7 +8,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/api"
 	rules "berth.dev/berth/core/serving"
@@ -66,19 +65,12 @@ func (p *pass) see(ctx context.Context, s *rules.Seen) {
 	}
 	s.Rolling = p.rolling() && s.Wanted > 0
 	if s.Wanted > 0 {
-		s.Leaves = p.leaves()
-		for _, r := range p.replicas() {
-			if r.Ready && !r.Leaves {
-				s.Stay++
-			}
-		}
+		s.Leaves, s.Stay = p.leaves(), rules.Staying(p.replicas())
 	}
 	if s.Waits == "" {
 		s.Waits = p.waits(p.made.Revision)
 	}
-	here := map[types.UID]bool{}
 	for _, pod := range p.pods {
-		here[pod.UID] = true
 		if revisionOf(pod) != p.made.Revision {
 			continue
 		}
@@ -93,11 +85,6 @@ func (p *pass) see(ctx context.Context, s *rules.Seen) {
 			if s.Failed++; s.Fault == nil {
 				s.Fault, s.Pod = fault, pod.Name
 			}
-		}
-	}
-	for uid := range p.mem.heard {
-		if !here[uid] {
-			delete(p.mem.heard, uid)
 		}
 	}
 }

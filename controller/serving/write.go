@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/api"
@@ -141,4 +142,15 @@ func (p *pass) apply(ctx context.Context, u *unstructured.Unstructured, id strin
 		}
 	}
 	return fmt.Errorf("write %s: %w", id, err)
+}
+
+// annotate writes an annotation of a pod, whose value is JSON; null removes it. A pod that is gone needs none.
+func (p *pass) annotate(ctx context.Context, pod *corev1.Pod, key, value string) error {
+	at := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
+	return p.patch(ctx, at, fmt.Sprintf(`{"metadata":{"uid":%q,"annotations":{%q:%s}}}`, pod.UID, key, value))
+}
+
+// patch merges a change into an object, unless that is gone.
+func (p *pass) patch(ctx context.Context, at client.Object, change string) error {
+	return client.IgnoreNotFound(p.client.Patch(ctx, at, client.RawPatch(types.MergePatchType, []byte(change)), client.FieldOwner(Name)))
 }

@@ -26,6 +26,9 @@ func (o *Outcome) Error() float64 {
 	return float64((o.Estimated - o.Came).Abs()) / float64(max(o.Came, 10*time.Minute))
 }
 
+// Large reports whether the job asks for so many GPUs that its estimates are measured apart.
+func (o *Outcome) Large() bool { return o.GPUs >= Large }
+
 // Submission is an estimate of a job that has not started.
 type Submission struct {
 	ID      string

@@ -9,19 +9,26 @@ type Replica struct {
 // Extra is how many replicas there are to be beyond the wanted ones while some leave their nodes: one in the place of each that leaves, until
 // as many as are wanted answer elsewhere. During a rollout none: it replaces all of them.
 func Extra(wanted int, replicas []Replica, rolling bool) int {
-	leave, stay := 0, 0
-	for _, r := range replicas {
-		switch {
-		case r.Leaves:
-			leave++
-		case r.Ready:
-			stay++
-		}
-	}
-	if rolling || stay >= wanted {
+	if rolling || Staying(replicas) >= wanted {
 		return 0
 	}
+	leave := 0
+	for _, r := range replicas {
+		if r.Leaves {
+			leave++
+		}
+	}
 	return min(leave, wanted)
+}
+
+// Staying is how many replicas answer and do not leave their nodes.
+func Staying(replicas []Replica) (n int) {
+	for _, r := range replicas {
+		if r.Ready && !r.Leaves {
+			n++
+		}
+	}
+	return n
 }
 
 // Budget is how many replicas have to answer after an eviction that others ask for, as `kubectl drain` does, while some leave their nodes. ok

@@ -21,7 +21,7 @@ func On(addr string) (l net.Listener, plain bool, err error) {
 	addr, plain = strings.CutPrefix(addr, Plain)
 	if plain {
 		host, _, err := net.SplitHostPort(addr)
-		if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		if err != nil || !Local(host) {
 			return nil, false, fmt.Errorf("metrics address %s%s: without TLS it must be a loopback address such as %s127.0.0.1:10259", Plain, addr, Plain)
 		}
 	}
@@ -29,4 +29,10 @@ func On(addr string) (l net.Listener, plain bool, err error) {
 		return nil, false, fmt.Errorf("metrics address: %w; choose another or \"\" for none", err)
 	}
 	return l, plain, nil
+}
+
+// Local reports whether a host, an address or localhost, is this machine alone.
+func Local(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }

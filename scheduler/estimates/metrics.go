@@ -30,7 +30,7 @@ var (
 
 // sizeOf is the size of a workload.
 func sizeOf(o *forecast.Outcome) string {
-	if o.GPUs >= forecast.Large {
+	if o.Large() {
 		return sizeLarge
 	}
 	return sizeSmall
