@@ -45,7 +45,7 @@ func connect(ctx context.Context, c net.Conn, address string) error {
 		return err
 	}
 	in := bufio.NewReaderSize(onlyHead{c}, 1)
-	resp, err := http.ReadResponse(in, ask)
+	resp, err := http.ReadResponse(in, ask) //nolint:bodyclose // a connection follows the head, or else the caller closes it
 	if err != nil {
 		return err
 	}

@@ -99,7 +99,7 @@ func (m *member) kill() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, c := range m.opens {
-		c.Close()
+		_ = c.Close()
 	}
 }
 

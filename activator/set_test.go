@@ -179,7 +179,7 @@ func TestRequestsAreHeldFromZeroAndGoPastItWhenAPodIsReady(t *testing.T) {
 			t.Errorf("in flight during a request past the activator: %d", s.InFlight)
 		}
 	}))
-	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
+	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
 
 	for _, name := range []string{"iris-predictor", "iris"} {
 		r.endpoints(name, "")

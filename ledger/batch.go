@@ -27,14 +27,18 @@ type Strand struct {
 	Reason usage.Reason
 }
 
-// The intervals of the ledger. Keys of Holds are UIDs of pods, of Ups and Prices UIDs of nodes, of Strands what
-// StrandKey returns.
+// The intervals of the ledger.
 type (
-	Holds   = usage.Interval[string, Hold]
-	Ups     = usage.Interval[string, int64] // parts of all GPUs
-	Strands = usage.Interval[string, int64] // parts
-	Prices  = usage.Interval[string, Price]
-	Lows    = usage.Interval[string, bool] // by UID of pods; the value is usage.Low.Shared
+	// Holds is when a pod, by its UID, held what.
+	Holds = usage.Interval[string, Hold]
+	// Ups is when a node, by its UID, was there, with the parts of all its GPUs.
+	Ups = usage.Interval[string, int64]
+	// Strands is when how many parts were stranded, by what StrandKey returns.
+	Strands = usage.Interval[string, int64]
+	// Prices is when a node, by its UID, had a price.
+	Prices = usage.Interval[string, Price]
+	// Lows is when a pod, by its UID, used little; the value is usage.Low.Shared.
+	Lows = usage.Interval[string, bool]
 )
 
 // Price is what a node costs. Remark is what was assumed of it, or why no price is known.

@@ -67,7 +67,7 @@ func (b *Book) change(ctx context.Context, write func(w *writer)) error {
 
 // writer writes rows until one fails.
 type writer struct {
-	ctx context.Context
+	ctx context.Context //nolint:containedctx // it lives for one transaction
 	tx  *sql.Tx
 	err error
 

@@ -14,7 +14,7 @@ import (
 
 // copier copies what can be read of a damaged book to a new one.
 type copier struct {
-	ctx      context.Context
+	ctx      context.Context //nolint:containedctx // it lives for one call
 	from, to *sql.DB
 	now      time.Time
 	known    bool // all tables of the damaged book are known

@@ -23,7 +23,7 @@ var factTables = []struct{ name, says string }{
 // loser finds out what is not in a book that was salvaged, and writes it down there.
 type loser struct {
 	book   *Book
-	ctx    context.Context
+	ctx    context.Context //nolint:containedctx // it lives for one call
 	tables []*table
 	now    time.Time
 	out    []cost.Loss

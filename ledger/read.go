@@ -13,8 +13,8 @@ import (
 
 // reader reads rows until something fails.
 type reader struct {
-	ctx context.Context
-	db  interface { // *sql.DB, or *sql.Tx for what must be of one moment
+	ctx context.Context //nolint:containedctx // it lives for one call
+	db  interface {     // *sql.DB, or *sql.Tx for what must be of one moment
 		QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	}
 	from, to int64

@@ -123,7 +123,7 @@ func copyBook(ctx context.Context, path, fresh string, now time.Time) (losses []
 	if err != nil {
 		return nil, err
 	}
-	defer from.Close() // nothing is written to it
+	defer func() { _ = from.Close() }() // nothing is written to it
 	from.SetMaxOpenConns(1)
 	if err := closed(fresh); err != nil {
 		return nil, err

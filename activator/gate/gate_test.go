@@ -68,8 +68,7 @@ func (w *twin) arrive(bytes int64) *request {
 		w.t.Fatalf("request %d is %s while %v have room", r.number, r.state, free)
 	}
 	r.ticket = ticket
-	var refusal *gate.Refusal
-	if errors.As(err, &refusal) {
+	if refusal, ok := errors.AsType[*gate.Refusal](err); ok {
 		r.state = string(refusal.Reason)
 		tooMany, tooLarge := held >= w.limits.Held, heldBytes+bytes > w.limits.Bytes
 		if refusal.Reason == gate.TooMany && !tooMany || refusal.Reason == gate.TooLarge && !tooLarge {

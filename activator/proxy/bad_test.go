@@ -17,7 +17,7 @@ import (
 
 func TestAHeadOfAMegabyteIsRefused(t *testing.T) {
 	r := newRig(t, gate.Limits{})
-	req, _ := http.NewRequestWithContext(t.Context(), "GET", r.url("/"), nil)
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, r.url("/"), nil)
 	req.Header.Set("X-Long", strings.Repeat("x", 1<<20))
 	resp, err := client(t, false).Do(req)
 	if got := finish(resp, err); got.err == nil && got.status != http.StatusRequestHeaderFieldsTooLarge {
@@ -46,9 +46,9 @@ func TestAHeldRequestArrivesAsItWasSent(t *testing.T) {
 	r.service.SetBackends([]string{at})
 	in := bufio.NewReader(c)
 	for _, want := range []string{`PUT /a%2fb?x=1;y iris.shop [1 2] "hello" map[X-Sum:[7]] <nil>`, `GET /next iris.shop [] "" map[] <nil>`} {
-		resp, err := http.ReadResponse(in, nil)
+		resp, err := http.ReadResponse(in, nil)                    //nolint:bodyclose // finish closes it
 		for err == nil && resp.StatusCode == http.StatusContinue { // of the proxy, and of the pod
-			resp, err = http.ReadResponse(in, nil)
+			resp, err = http.ReadResponse(in, nil) //nolint:bodyclose // as above; 100 Continue has none
 		}
 		if got := finish(resp, err); got.text != want {
 			t.Errorf("the pod got %v, want %s", got, want)

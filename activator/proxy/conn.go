@@ -73,7 +73,7 @@ func (h *handed) hand(c *conn) {
 	select {
 	case h.conns <- c:
 	case <-h.done:
-		c.Close()
+		_ = c.Close()
 	}
 }
 
@@ -96,8 +96,5 @@ func (h *handed) Close() error {
 // Addr names the listener alone: connections come from within the process.
 func (h *handed) Addr() net.Addr { return &net.UnixAddr{Name: "handed", Net: "unix"} }
 
-// longAgo as a deadline interrupts a read, and never lets it wait.
-var (
-	longAgo = time.Unix(1, 0)
-	never   time.Time
-)
+// longAgo returns a deadline that interrupts a read.
+func longAgo() time.Time { return time.Unix(1, 0) }

@@ -34,7 +34,7 @@ func (h *hold) decide(err error) {
 	h.err = err
 	close(h.done)
 	if h.conn != nil {
-		_ = h.conn.SetReadDeadline(longAgo)
+		_ = h.conn.SetReadDeadline(longAgo())
 	}
 }
 
@@ -111,7 +111,7 @@ func writeHead(b *bytes.Buffer, r *http.Request) {
 // back; or ends the request if the client goes away first.
 func (p *parked) wait() {
 	if p.watch() {
-		_ = p.conn.SetReadDeadline(never)
+		_ = p.conn.SetReadDeadline(time.Time{})
 		p.server.handed.hand(&conn{Conn: p.conn, handler: p.service, before: p.before, parked: p})
 		return
 	}

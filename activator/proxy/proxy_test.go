@@ -100,7 +100,7 @@ func TestAClientThatGoesAwayFreesItsPlace(t *testing.T) {
 			t.Run(fmt.Sprintf("http2=%v, body of %d bytes", http2, len(body)), func(t *testing.T) {
 				r := newRig(t, gate.Limits{})
 				ctx, cancel := context.WithCancel(t.Context())
-				req, _ := http.NewRequestWithContext(ctx, "POST", r.url("/"), strings.NewReader(body))
+				req, _ := http.NewRequestWithContext(ctx, http.MethodPost, r.url("/"), strings.NewReader(body))
 				ended := make(chan error, 1)
 				go func() { ended <- finish(client(t, http2).Do(req)).err }()
 				r.until("one is held", held(1))
@@ -117,7 +117,7 @@ func TestAClientThatGoesAwayFreesItsPlace(t *testing.T) {
 func TestAClientThatGoesAwayDuringALongBodyKeepsItsPlaceForATime(t *testing.T) {
 	r := newRig(t, gate.Limits{Wait: time.Second})
 	ctx, cancel := context.WithCancel(t.Context())
-	req, _ := http.NewRequestWithContext(ctx, "POST", r.url("/"), io.LimitReader(sleepy{}, 64<<20))
+	req, _ := http.NewRequestWithContext(ctx, http.MethodPost, r.url("/"), io.LimitReader(sleepy{}, 64<<20))
 	ended := make(chan error, 1)
 	go func() { ended <- finish(client(t, false).Do(req)).err }()
 	r.until("one is held", held(1))
@@ -185,7 +185,7 @@ func TestAnAnswerThatBreaksOffIsBrokenOff(t *testing.T) {
 func TestGRPCHasItsTrailersAndItsRefusals(t *testing.T) {
 	r := newRig(t, gate.Limits{Wait: 500 * time.Millisecond})
 	ask := func() (result, http.Header) {
-		req, _ := http.NewRequestWithContext(t.Context(), "POST", r.url("/inference.GRPCInferenceService/ModelInfer"), strings.NewReader("\x00"))
+		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url("/inference.GRPCInferenceService/ModelInfer"), strings.NewReader("\x00"))
 		req.Header.Set("Content-Type", "application/grpc")
 		req.Header.Set("Te", "trailers")
 		resp, err := client(t, true).Do(req)
@@ -293,8 +293,8 @@ func TestAWebsocketIsHeldAndThenJoined(t *testing.T) {
 	}))
 	r.service.SetBackends([]string{at})
 	in := bufio.NewReader(c)
-	resp, err := http.ReadResponse(in, nil)
-	if err != nil || resp.StatusCode != 101 {
+	resp, err := http.ReadResponse(in, nil) //nolint:bodyclose // lines of the websocket follow the head
+	if err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
 		t.Fatalf("answered %v %v", resp, err)
 	}
 	r.until("the connection is in flight", func(s gate.Stats) bool { return s.InFlight == 1 })

@@ -168,8 +168,7 @@ func (v *visit) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // fail answers a request that no backend has answered.
 func (s *Service) fail(w http.ResponseWriter, r *http.Request, err error) {
-	var refusal *gate.Refusal
-	if errors.As(err, &refusal) {
+	if refusal, ok := errors.AsType[*gate.Refusal](err); ok {
 		s.refuse(w, r, refusal)
 		return
 	}

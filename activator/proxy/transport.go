@@ -37,7 +37,7 @@ func NewTransports(dial Dial) *Transports {
 		}
 		return c, nil
 	}
-	make := func(set func(*http.Protocols, bool)) *http.Transport {
+	with := func(set func(*http.Protocols, bool)) *http.Transport {
 		p := new(http.Protocols)
 		set(p, true)
 		return &http.Transport{
@@ -45,7 +45,7 @@ func NewTransports(dial Dial) *Transports {
 			MaxIdleConns: 16 * idleConns, MaxIdleConnsPerHost: idleConns, IdleConnTimeout: idleTime,
 		}
 	}
-	return &Transports{http1: make((*http.Protocols).SetHTTP1), http2: make((*http.Protocols).SetUnencryptedHTTP2)}
+	return &Transports{http1: with((*http.Protocols).SetHTTP1), http2: with((*http.Protocols).SetUnencryptedHTTP2)}
 }
 
 // Close closes the connections that are idle.
@@ -79,7 +79,7 @@ func (b *body) Read(p []byte) (int, error) {
 func (b *body) Close() error { return nil }
 
 // buffers lends what bodies are copied through.
-var buffers = &pool{sync.Pool{New: func() any { return new([32 << 10]byte) }}}
+var buffers = &pool{sync.Pool{New: func() any { return new([32 << 10]byte) }}} //nolint:gochecknoglobals // all services of a process share what is free
 
 type pool struct{ pool sync.Pool }
 

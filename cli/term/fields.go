@@ -55,8 +55,9 @@ func fields(path string, t reflect.Type, depth int) []Field {
 		return []Field{{path, "number"}}
 	case reflect.String:
 		return []Field{{path, "string"}}
+	default:
+		return []Field{{path, "integer"}}
 	}
-	return []Field{{path, "integer"}}
 }
 
 // opaque reports whether a type writes its JSON itself.

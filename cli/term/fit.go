@@ -21,7 +21,7 @@ const (
 )
 
 // uncut are columns whose words say nothing when they are cut.
-var uncut = append([]string{"CODE", "FOR", "KIND"}, stateColumns...) //nolint:gochecknoglobals // a constant
+var uncut = append([]string{"CODE", "FOR", "KIND"}, stateColumns...)
 
 // layout is which columns of a table are shown, and how wide they are.
 type layout struct {
@@ -34,16 +34,7 @@ type layout struct {
 // as its widest cell. Else long names are cut, then the columns of Spare are left out, then names are cut further, and then columns
 // from the right are left out.
 func (t *Table) layout(lines [][]string, s Screen) layout {
-	l := layout{width: make([]int, len(t.Head))}
-	names := make([]bool, len(t.Head))
-	for i := range t.Head {
-		l.shown = append(l.shown, i)
-		for n, cells := range lines {
-			l.width[i] = max(l.width[i], utf8.RuneCountInString(cells[i]))
-			r, _ := utf8.DecodeRuneInString(cells[i])
-			names[i] = names[i] || unicode.IsLetter(r) && n >= len(lines)-len(t.Rows) && !slices.Contains(uncut, t.Head[i])
-		}
-	}
+	l, names := t.uncutLayout(lines)
 	last := len(t.Head) - 1
 	elastic := t.Wrap || t.Fit != nil
 	switch {
@@ -80,6 +71,20 @@ func (t *Table) layout(lines [][]string, s Screen) layout {
 		l.width[last] = max(least, s.Width-(l.used(t.Gap)-l.width[last]))
 	}
 	return l
+}
+
+// uncutLayout is the layout of lines that shows each column as wide as its widest cell, and which columns have names that may be cut.
+func (t *Table) uncutLayout(lines [][]string) (l layout, names []bool) {
+	l.width, names = make([]int, len(t.Head)), make([]bool, len(t.Head))
+	for i := range t.Head {
+		l.shown = append(l.shown, i)
+		for n, cells := range lines {
+			l.width[i] = max(l.width[i], utf8.RuneCountInString(cells[i]))
+			r, _ := utf8.DecodeRuneInString(cells[i])
+			names[i] = names[i] || unicode.IsLetter(r) && n >= len(lines)-len(t.Rows) && !slices.Contains(uncut, t.Head[i])
+		}
+	}
+	return l, names
 }
 
 // used is how wide a line is.

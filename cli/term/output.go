@@ -116,8 +116,6 @@ func (f *Output) Check() error {
 }
 
 // formats are the names that --output begins with.
-//
-//nolint:gochecknoglobals // a constant
 var formats = []string{
 	"json", "yaml", "wide", "name", "fields", "jsonpath", "jsonpath-file", "jsonpath-as-json", "go-template", "go-template-file", "custom-columns", "custom-columns-file",
 }

@@ -145,9 +145,9 @@ func (t *Table) paint(s Screen, row, column int, cell string) string {
 }
 
 // stateColumns are the columns whose words have colors: green for what is well, yellow for what waits or goes on, and red for what has failed.
-var stateColumns = []string{"STATE", "HEALTH", "PHASE", "SEVERITY"} //nolint:gochecknoglobals // a constant
+var stateColumns = []string{"STATE", "HEALTH", "PHASE", "SEVERITY"}
 
-var stateColors = map[string]color.Color{ //nolint:gochecknoglobals // a constant
+var stateColors = map[string]color.Color{
 	"ready": lipgloss.Green, "running": lipgloss.Green, "healthy": lipgloss.Green, "succeeded": lipgloss.Green, "bound": lipgloss.Green,
 	"queued": lipgloss.Yellow, "waiting": lipgloss.Yellow, "waitingforgpu": lipgloss.Yellow, "pending": lipgloss.Yellow, "starting": lipgloss.Yellow,
 	"created": lipgloss.Yellow, "restarting": lipgloss.Yellow, "suspending": lipgloss.Yellow, "terminating": lipgloss.Yellow, "stopping": lipgloss.Yellow,

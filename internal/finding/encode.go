@@ -72,7 +72,7 @@ type (
 		} `json:"region"`
 	}
 	sarifResult struct {
-		RuleID    string          `json:"ruleId"`
+		RuleID    string          `json:"ruleId"` //nolint:tagliatelle // SARIF 2.1.0 has it so
 		Kind      string          `json:"kind"`
 		Level     string          `json:"level"`
 		Message   sarifText       `json:"message"`

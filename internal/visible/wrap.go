@@ -13,7 +13,7 @@ func Wrap(text string, width int) []string {
 	}
 	var lines []string
 	line := ""
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		for _, piece := range pieces(word, width) {
 			switch {
 			case line == "":

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
@@ -42,7 +43,7 @@ func thousand(b *testing.B, points int) *Querier {
 func benchmark(b *testing.B, points int, over time.Duration) {
 	q := thousand(b, points)
 	from := start.UnixMilli()
-	name := labels.MustNewMatcher(labels.MatchEqual, labels.MetricName, "DCGM_FI_DEV_GPU_UTIL")
+	name := labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "DCGM_FI_DEV_GPU_UTIL")
 	hints := &storage.SelectHints{Start: from, End: from + over.Milliseconds(), Range: over.Milliseconds()}
 	if points == 1 {
 		hints.Range = 0

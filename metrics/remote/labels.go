@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 )
 
@@ -34,7 +35,7 @@ func (p *Prometheus) selector(targets map[target]*known, put map[string]bool, ma
 	var parts []string
 	for _, m := range matchers {
 		switch {
-		case m.Name == labels.MetricName && !p.hasName(m), m.Name == "job" && !m.Matches(p.o.Job):
+		case m.Name == model.MetricNameLabel && !p.hasName(m), m.Name == "job" && !m.Matches(p.o.Job):
 			return "", false
 		case put[m.Name], strings.HasPrefix(m.Name, "exported_"):
 		case slices.Contains(holderLabels, m.Name): // as the pod of an exporter may be in its place
@@ -106,7 +107,7 @@ func (p *Prometheus) all(list []got) []own {
 // labels are those that a series would have in the store. False is that it is not of an exporter.
 func (p *Prometheus) labels(targets map[target]*known, put map[string]bool, ls labels.Labels) (labels.Labels, bool) {
 	k := targets[target{ls.Get("job"), ls.Get("instance")}]
-	if k == nil || slices.Contains(p.o.Drop, ls.Get(labels.MetricName)) {
+	if k == nil || slices.Contains(p.o.Drop, ls.Get(model.MetricNameLabel)) {
 		return labels.EmptyLabels(), false
 	}
 	b := labels.NewBuilder(ls)

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/common/model"
 )
 
 // Prometheus is one beside the store. Safe for concurrent use.
@@ -135,7 +135,7 @@ func (p *Prometheus) learn(ctx context.Context, now time.Time, found map[target]
 	put := map[target]map[string]string{}
 	for i := range up {
 		of := up[i].labels().Map()
-		delete(of, labels.MetricName)
+		delete(of, model.MetricNameLabel)
 		put[target{of["job"], of["instance"]}] = of
 	}
 	p.mu.Lock()
@@ -154,7 +154,7 @@ func (p *Prometheus) learn(ctx context.Context, now time.Time, found map[target]
 		p.names = map[string]bool{}
 	}
 	for i := range list {
-		if name := list[i].labels().Get(labels.MetricName); !slices.Contains(p.o.Drop, name) {
+		if name := list[i].labels().Get(model.MetricNameLabel); !slices.Contains(p.o.Drop, name) {
 			p.names[name] = true
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
@@ -264,7 +265,7 @@ func TestLabelsOfBoth(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer q.Close()
-	name := labels.MustNewMatcher(labels.MatchEqual, labels.MetricName, "DCGM_FI_DEV_GPU_TEMP")
+	name := labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "DCGM_FI_DEV_GPU_TEMP")
 	instances, _, err := q.LabelValues(t.Context(), "instance", nil, name)
 	if err != nil || strings.Join(instances, " ") != "n1:9400 n2:9400" {
 		t.Errorf("instances %v, %v", instances, err)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -82,7 +83,7 @@ func (e *Evaluator) Evaluate(ctx context.Context, at time.Time) (fires, ended []
 		}
 		var batch []store.Sample
 		for _, s := range vector {
-			named := labels.NewBuilder(s.Metric).Set(labels.MetricName, r.Name).Labels()
+			named := labels.NewBuilder(s.Metric).Set(model.MetricNameLabel, r.Name).Labels()
 			batch = e.put(batch, written, named, s.F)
 		}
 		e.store.Append(at, batch)
@@ -97,8 +98,8 @@ func (e *Evaluator) Evaluate(ctx context.Context, at time.Time) (fires, ended []
 	var batch []store.Sample
 	for _, list := range e.active {
 		for _, a := range list {
-			batch = e.put(batch, written, labels.NewBuilder(a.Labels).Set(labels.MetricName, "ALERTS").Set("alertstate", string(a.State)).Labels(), 1)
-			batch = e.put(batch, written, labels.NewBuilder(a.Labels).Set(labels.MetricName, "ALERTS_FOR_STATE").Labels(), float64(a.Since.Unix()))
+			batch = e.put(batch, written, labels.NewBuilder(a.Labels).Set(model.MetricNameLabel, "ALERTS").Set("alertstate", string(a.State)).Labels(), 1)
+			batch = e.put(batch, written, labels.NewBuilder(a.Labels).Set(model.MetricNameLabel, "ALERTS_FOR_STATE").Labels(), float64(a.Since.Unix()))
 		}
 	}
 	for hash, r := range e.series {
@@ -154,7 +155,7 @@ func (e *Evaluator) rule(ctx context.Context, r *Rule, at time.Time) (fires, end
 	}
 	was, is := e.active[r.Name], map[uint64]*Alert{}
 	for _, s := range vector {
-		b := labels.NewBuilder(s.Metric).Del(labels.MetricName).Set("alertname", r.Name).Set("severity", string(r.Severity))
+		b := labels.NewBuilder(s.Metric).Del(model.MetricNameLabel).Set("alertname", r.Name).Set("severity", string(r.Severity))
 		ls := b.Labels()
 		hash := ls.Hash()
 		a := was[hash]
@@ -186,7 +187,7 @@ func (e *Evaluator) since(r *Rule, ls labels.Labels, at time.Time) time.Time {
 	if e.rounds > 2 || r.For == 0 {
 		return at
 	}
-	began, seen, ok := e.store.Last(labels.NewBuilder(ls).Set(labels.MetricName, "ALERTS_FOR_STATE").Labels())
+	began, seen, ok := e.store.Last(labels.NewBuilder(ls).Set(model.MetricNameLabel, "ALERTS_FOR_STATE").Labels())
 	from := time.Unix(int64(began), 0)
 	if !ok || at.Sub(seen) > forgiven || from.After(seen) {
 		return at
@@ -234,11 +235,7 @@ type Round struct {
 func (e *Evaluator) Last() Round {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	errs := map[string]error{}
-	for name, err := range e.errs {
-		errs[name] = err
-	}
-	return Round{e.last, e.took, errs}
+	return Round{e.last, e.took, maps.Clone(e.errs)}
 }
 
 // Rules are those that are evaluated.

@@ -83,11 +83,6 @@ func waits(matcher string, seconds int) string {
 	return fmt.Sprintf("max by (namespace, pod, kind, workload, user, queue, reason) (berth_gpu_pod_wait_seconds{%s}) > %d", matcher, seconds)
 }
 
-var (
-	quotaWait = queue.Quota.Code()
-	gangWait  = queue.Gang.Code()
-)
-
 // Rules returns all alerts, in the order of their pages: of holders, of GPUs, of nodes, of queues, and of cost.
 func Rules() []Rule {
 	return slices.Concat(holders(), gpus(), nodes(), queues(), costs())
@@ -235,6 +230,7 @@ func nodes() []Rule {
 }
 
 func queues() []Rule {
+	quotaWait, gangWait := queue.Quota.Code(), queue.Gang.Code()
 	return []Rule{
 		{
 			Name: "GPUPodPending", Severity: Warning, Expr: waits(`reason!~"`+quotaWait+`|`+gangWait+`"`, 1800),

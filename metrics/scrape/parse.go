@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/textparse"
 
@@ -50,6 +51,7 @@ func (s *Scraper) parse(k *known, t *Target, text []byte) ([]store.Sample, error
 			}
 			o.round = k.round
 			batch = append(batch, store.Sample{Series: o.series, Value: rounded(o.name, v)})
+		default: // comments, units, and native histograms, which the text format has not
 		}
 	}
 }
@@ -61,7 +63,7 @@ func (s *Scraper) series(k *known, t *Target, raw []byte, p textparse.Parser) (*
 	}
 	var own labels.Labels
 	p.Labels(&own)
-	name := own.Get(labels.MetricName)
+	name := own.Get(model.MetricNameLabel)
 	switch {
 	case slices.Contains(t.Drop, name):
 		return nil, nil

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"berth.dev/berth/metrics/store"
@@ -148,7 +149,7 @@ func (s *Scraper) known(t *Target) *known {
 	if k == nil {
 		k = &known{series: map[string]*one{}}
 		own := func(name string) *store.Series {
-			r, _ := s.store.Series(labels.FromStrings(labels.MetricName, name, "job", t.Job, "instance", t.Instance)) // without room there is none
+			r, _ := s.store.Series(labels.FromStrings(model.MetricNameLabel, name, "job", t.Job, "instance", t.Instance)) // without room there is none
 			return r
 		}
 		k.own, k.took, k.count = own("up"), own("scrape_duration_seconds"), own("scrape_samples_scraped")

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/value"
 	collector "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
@@ -29,7 +30,7 @@ func (o otlp) encode(points []point) ([]byte, error) {
 	points = slices.Clone(points)
 	slices.SortStableFunc(points, func(a, b point) int {
 		x, y := a.Series.Labels(), b.Series.Labels()
-		for _, name := range []string{"job", "instance", labels.MetricName} {
+		for _, name := range []string{"job", "instance", model.MetricNameLabel} {
 			if c := cmp.Compare(x.Get(name), y.Get(name)); c != 0 {
 				return c
 			}
@@ -50,7 +51,7 @@ func (o otlp) encode(points []point) ([]byte, error) {
 				ScopeMetrics: []*metrics.ScopeMetrics{scope},
 			})
 		}
-		if name := ls.Get(labels.MetricName); metric == nil || metric.Name != name {
+		if name := ls.Get(model.MetricNameLabel); metric == nil || metric.Name != name {
 			metric = o.metric(name)
 			scope.Metrics = append(scope.Metrics, metric)
 		}
@@ -81,7 +82,7 @@ func numberOf(p *point, ls labels.Labels) *metrics.NumberDataPoint {
 	out := &metrics.NumberDataPoint{TimeUnixNano: uint64(p.at.UnixNano())}
 	ls.Range(func(l labels.Label) {
 		switch l.Name {
-		case labels.MetricName, "job", "instance":
+		case model.MetricNameLabel, "job", "instance":
 		default:
 			out.Attributes = append(out.Attributes, attribute(l.Name, l.Value))
 		}

@@ -37,7 +37,7 @@ func (s *Store) Save(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer q.Close() // keeps what is being written
+	defer func() { _ = q.Close() }() // keeps what is being written
 	s.mu.RLock()
 	var all []*Series
 	s.eachSeries(func(r *Series) { all = append(all, r) })

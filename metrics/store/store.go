@@ -1,6 +1,7 @@
 package store
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -220,7 +221,7 @@ func (s *Store) cut(at uint32) {
 			r.chunks = r.chunks[:len(r.chunks)-1]
 		}
 		// Readers may have the rest of the array: it is not written again.
-		r.chunks = r.chunks[:len(r.chunks):len(r.chunks)]
+		r.chunks = slices.Clip(r.chunks)
 		if n := len(r.chunks); n > 0 {
 			r.last = r.chunks[n-1].end()
 		}

@@ -181,7 +181,7 @@ func TestWithoutRoomTheOldestGoes(t *testing.T) {
 		}
 		s.Append(began.Add(time.Duration(i)*time.Second), all)
 	}
-	q.Close()
+	_ = q.Close()
 	s.Append(began.Add(10001*time.Second), all)
 	got := s.Stats()
 	if got.Shortened == 0 || !got.Oldest.After(began) {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
@@ -199,7 +200,7 @@ func selector(m []*labels.Matcher) string {
 
 // line writes one sample in the text format.
 func line(w http.ResponseWriter, s promql.Sample) {
-	name := s.Metric.Get(labels.MetricName)
-	rest := labels.NewBuilder(s.Metric).Del(labels.MetricName).Labels()
+	name := s.Metric.Get(model.MetricNameLabel)
+	rest := labels.NewBuilder(s.Metric).Del(model.MetricNameLabel).Labels()
 	_, _ = fmt.Fprintf(w, "%s%s %s %d\n", name, rest.String(), strconv.FormatFloat(s.F, 'g', -1, 64), s.T) // the client is gone
 }
