@@ -47,7 +47,7 @@ func TestFieldsAreKnown(t *testing.T) {
 		{"what a command prints with --by is known, too", "nodes --by zone -o custom-columns=V:.value,N:.nodes", "V", 0},
 		{"the fields of rows, without a cluster", "train show -o fields", "TrainingDetailList", 0},
 		{"the fields of holders", "gpus -o fields", "holders[*].milliGPU", 0},
-		{"a format that is misspelt", "nodes -o jsno", `invalid --output "jsno": must be json, yaml, wide, name, fields, or a template; did you mean "json"?`, 2},
+		{"a format that is misspelled", "nodes -o jsno", `invalid --output "jsno": must be json, yaml, wide, name, fields, or a template; did you mean "json"?`, 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			stdout, stderr, code := newStage(t, lab()...).run(append([]string{"berth"}, strings.Split(tt.args, " ")...)...)

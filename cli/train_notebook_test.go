@@ -43,8 +43,10 @@ func richBook(edits ...func(*unstructured.Unstructured)) *unstructured.Unstructu
 			map[string]any{"name": "data", "persistentVolumeClaim": map[string]any{"claimName": "data"}},
 		},
 	}
-	all := append([]func(*unstructured.Unstructured){set(spec, "spec", "template", "spec"), told("Bound", "gpu-a100-1", "Ready", "on node gpu-a100-1"),
-		annotated(api.AnnotationSharesDo, "true"), annotated(api.AnnotationServerType, "jupyter")}, edits...)
+	all := append([]func(*unstructured.Unstructured){
+		set(spec, "spec", "template", "spec"), told("Bound", "gpu-a100-1", "Ready", "on node gpu-a100-1"),
+		annotated(api.AnnotationSharesDo, "true"), annotated(api.AnnotationServerType, "jupyter"),
+	}, edits...)
 	return book("research", "rich", all...)
 }
 
@@ -56,13 +58,25 @@ func TestNotebookToJob(t *testing.T) {
 		edits      []func(*unstructured.Unstructured)
 		warns      string // contained in what is said; "" stands for none
 	}{
-		{"a volume that only one node has, where the notebook is", "", []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}, nil,
-			"volume home is ReadWriteOnce, and the notebook uses it on gpu-a100-1, so the job can only run on that node; `berth notebook stop rich` frees it"},
+		{
+			"a volume that only one node has, where the notebook is", "",
+			[]v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
+			nil,
+			"volume home is ReadWriteOnce, and the notebook uses it on gpu-a100-1, so the job can only run on that node; `berth notebook stop rich` frees it",
+		},
 		{"a volume that only one pod has", "", []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}, nil, "so the job cannot start"},
-		{"a volume of one node, of a notebook that is stopped", "", []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
-			[]func(*unstructured.Unstructured){annotated(api.AnnotationStopped, "x")}, ""},
-		{"a volume of one node, for several replicas", "--replicas 3 ", []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
-			[]func(*unstructured.Unstructured){annotated(api.AnnotationStopped, "x")}, "volume home is not ReadWriteMany, so all 3 replicas have to run on one node"},
+		{
+			"a volume of one node, of a notebook that is stopped", "",
+			[]v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
+			[]func(*unstructured.Unstructured){annotated(api.AnnotationStopped, "x")},
+			"",
+		},
+		{
+			"a volume of one node, for several replicas", "--replicas 3 ",
+			[]v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
+			[]func(*unstructured.Unstructured){annotated(api.AnnotationStopped, "x")},
+			"volume home is not ReadWriteMany, so all 3 replicas have to run on one node",
+		},
 		{"a volume that all nodes have", "--replicas 3 ", []v1.PersistentVolumeAccessMode{v1.ReadWriteMany}, nil, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -325,11 +325,11 @@ func TestTrainShowsHowBusyRanksAre(t *testing.T) {
 DCGM_FI_DEV_GPU_UTIL{gpu="5",UUID="GPU-gpu-a100-1-5"} 30
 DCGM_FI_DEV_GPU_UTIL{gpu="6",UUID="GPU-gpu-a100-1-6"} 90
 `})
-	real, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
+	nodes, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.connect = func(*rest.Config) (kubernetes.Interface, error) { return scraped{s.client, real}, nil }
+	s.connect = func(*rest.Config) (kubernetes.Interface, error) { return scraped{s.client, nodes}, nil }
 	golden.File(t, "train_show_busy.txt", s.ok("train", "show", "bert", "-n", "vision"))
 }
 

@@ -11,6 +11,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -45,7 +46,7 @@ func hmacOf(key []byte, text string) []byte {
 // signed reports whether a request has the signature of the secret.
 func (b *bucket) signed(r *http.Request) bool {
 	fields := map[string]string{}
-	for _, f := range strings.Split(strings.TrimPrefix(r.Header.Get("Authorization"), "AWS4-HMAC-SHA256 "), ",") {
+	for f := range strings.SplitSeq(strings.TrimPrefix(r.Header.Get("Authorization"), "AWS4-HMAC-SHA256 "), ",") {
 		key, value, _ := strings.Cut(strings.TrimSpace(f), "=")
 		fields[key] = value
 	}
@@ -54,7 +55,7 @@ func (b *bucket) signed(r *http.Request) bool {
 		return false
 	}
 	var headers strings.Builder
-	for _, name := range strings.Split(fields["SignedHeaders"], ";") {
+	for name := range strings.SplitSeq(fields["SignedHeaders"], ";") {
 		value := r.Header.Get(name)
 		if name == "host" {
 			value = r.Host
@@ -180,9 +181,7 @@ func TestModelsInS3(t *testing.T) {
 			s := httptest.NewServer(b)
 			defer s.Close()
 			env := map[string]string{"AWS_ENDPOINT_URL": s.URL}
-			for key, value := range tt.env {
-				env[key] = value
-			}
+			maps.Copy(env, tt.env)
 			dir := t.TempDir()
 			_, err := fetch.Fetch(t.Context(), tt.src, dir, with(env))
 			if tt.says != "" {

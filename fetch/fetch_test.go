@@ -9,6 +9,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -70,9 +71,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no such model", http.StatusNotFound)
 		return
 	}
-	for key, values := range s.header {
-		w.Header()[key] = values
-	}
+	maps.Copy(w.Header(), s.header)
 	if s.tag != "" {
 		w.Header().Set("ETag", s.tag)
 	}

@@ -57,10 +57,10 @@ func googleSource(p serving.Place, o *Options) (source, error) {
 	}
 	var key struct {
 		Type         string `json:"type"`
-		Email        string `json:"client_email"`
-		PrivateKey   string `json:"private_key"`
-		PrivateKeyID string `json:"private_key_id"`
-		TokenURL     string `json:"token_uri"`
+		Email        string `json:"client_email"`   //nolint:tagliatelle // Google's
+		PrivateKey   string `json:"private_key"`    //nolint:tagliatelle // Google's
+		PrivateKeyID string `json:"private_key_id"` //nolint:tagliatelle // Google's
+		TokenURL     string `json:"token_uri"`      //nolint:tagliatelle // Google's
 	}
 	if err := json.Unmarshal(raw, &key); err != nil || key.Type != "service_account" || key.PrivateKey == "" {
 		return nil, fmt.Errorf("GOOGLE_APPLICATION_CREDENTIALS: %s is not the key of a service account, in JSON", name)
@@ -88,8 +88,8 @@ func (nodeTokens) Token() (*oauth2.Token, error) {
 	}
 	defer a.Body.Close()
 	var t struct {
-		Token string `json:"access_token"`
-		For   int64  `json:"expires_in"`
+		Token string `json:"access_token"` //nolint:tagliatelle // Google's
+		For   int64  `json:"expires_in"`   //nolint:tagliatelle // Google's
 	}
 	if err := json.NewDecoder(http.MaxBytesReader(nil, a.Body, readWords)).Decode(&t); err != nil || a.StatusCode != http.StatusOK || t.Token == "" {
 		return nil, fmt.Errorf("the metadata server of Google Cloud answers %s", a.Status)

@@ -41,7 +41,7 @@ func (h *hub) list(ctx context.Context) ([]file, error) {
 		Siblings []struct {
 			Name string `json:"rfilename"`
 			Size *int64 `json:"size"`
-			Blob string `json:"blobId"`
+			Blob string `json:"blobId"` //nolint:tagliatelle // the Hub's
 			LFS  *struct {
 				SHA256 string `json:"sha256"`
 				Size   int64  `json:"size"`

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"path"
@@ -54,9 +55,7 @@ func (w *web) open(ctx context.Context, from int64, have string) (*content, erro
 	if err != nil {
 		return nil, fmt.Errorf("download %s: %s", bare(w.url.String()), reason(err))
 	}
-	for name, values := range w.header {
-		r.Header[name] = values
-	}
+	maps.Copy(r.Header, w.header)
 	return get(w.client, r, from, have)
 }
 
@@ -124,7 +123,7 @@ func tagOf(h http.Header) string {
 
 // sumOf is the checksum that headers give of the whole file; whole is that the body is that.
 func sumOf(h http.Header, whole bool) *sum {
-	for _, item := range strings.Split(h.Get("Repr-Digest"), ",") {
+	for item := range strings.SplitSeq(h.Get("Repr-Digest"), ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(item), "=")
 		if text := fromBase64(strings.Trim(value, ":"), 32); name == "sha-256" && text != "" {
 			return sha256Of(text)
@@ -136,7 +135,7 @@ func sumOf(h http.Header, whole bool) *sum {
 		}
 	}
 	for _, line := range h.Values("X-Goog-Hash") {
-		for _, item := range strings.Split(line, ",") {
+		for item := range strings.SplitSeq(line, ",") {
 			if value, ok := strings.CutPrefix(strings.TrimSpace(item), "md5="); ok && fromBase64(value, 16) != "" {
 				return md5Of(fromBase64(value, 16))
 			}

@@ -65,8 +65,7 @@ func unreachable(r *http.Request, err error) error {
 
 // reason is an error without the address that Go puts before it.
 func reason(err error) string {
-	var u *url.Error
-	if errors.As(err, &u) {
+	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
 	}
 	return visible.Line(err.Error())

@@ -44,8 +44,10 @@ func TestAProcessReachesOthersByTheNamesOfServices(t *testing.T) {
 		given := []struct{ name, value, want string }{
 			{"ADDR", "ring-master-0", "{master}"},
 			{"ENDPOINT", "ring-worker-0:23456", "{worker}:23456"},
-			{"TF_CONFIG", `{"cluster":{"web":["ring-master-0.default.svc:2222","ring-worker-0.default.svc.cluster.local:2222"]},"task":{"index":0,"type":"web"}}`,
-				`{"cluster":{"web":["{master}:2222","{worker}:2222"]},"task":{"index":0,"type":"web"}}`},
+			{
+				"TF_CONFIG", `{"cluster":{"web":["ring-master-0.default.svc:2222","ring-worker-0.default.svc.cluster.local:2222"]},"task":{"index":0,"type":"web"}}`,
+				`{"cluster":{"web":["{master}:2222","{worker}:2222"]},"task":{"index":0,"type":"web"}}`,
+			},
 			{"NODE", "first.nodes", "{node}"},
 			{"NO_SUCH_HOST", "second.nodes", "second.nodes"},
 			{"OTHER", "ring-master-0.other", "ring-master-0.other"}, // no pod is behind it

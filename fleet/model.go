@@ -42,8 +42,6 @@ type modelServer struct {
 
 // modelServers say the words of the programs: file_system_storage_path_source.cc of TensorFlow Serving, and the exceptions of KServe's
 // Python servers.
-//
-//nolint:gochecknoglobals // a constant
 var modelServers = []modelServer{
 	{
 		word: "tensorflow_model_server", reads: regexp.MustCompile(`^\d+/saved_model\.pb(txt)?$`),
@@ -122,7 +120,7 @@ func (f *files) of(pod *v1.Pod, c *v1.Container) (list []string, known bool) {
 			f.mu.Lock()
 			text, ok := f.byClaim[pod.Namespace+"/"+v.PersistentVolumeClaim.ClaimName]
 			f.mu.Unlock()
-			for _, file := range strings.Fields(text) {
+			for file := range strings.FieldsSeq(text) {
 				if below, inside := strings.CutPrefix(path.Clean("/"+file), path.Join("/", m.SubPath, "")+"/"); inside {
 					list = append(list, below)
 				} else if m.SubPath == "" {
@@ -150,7 +148,7 @@ func (p *pod) lookForModel(c *container, now time.Time) {
 }
 
 // model is what the server in a container serves at a moment, or nil.
-func model(pod *v1.Pod, c *container, now time.Time) *kubelet.Model {
+func model(c *container, now time.Time) *kubelet.Model {
 	m := c.plan.Model
 	if m == nil {
 		return nil

@@ -86,7 +86,7 @@ func (n *node) container(p *pod, c *container, now time.Time, logs bool) kubelet
 	switch {
 	case c.state.Running != nil:
 		k.State = kubelet.StateRunning
-		k.Model = model(p.api, c, now)
+		k.Model = model(c, now)
 		k.CPUMilli, k.MemoryBytes = usage(c, now)
 		k.Jupyter = jupyter(c.plan, c.begun, now)
 	case c.state.Terminated != nil:

@@ -118,7 +118,7 @@ type ElasticPolicy struct {
 	RDZVBackend  *string         `json:"rdzvBackend,omitempty"`
 	RDZVPort     *int32          `json:"rdzvPort,omitempty"`
 	RDZVHost     *string         `json:"rdzvHost,omitempty"`
-	RDZVID       *string         `json:"rdzvId,omitempty"`
+	RDZVID       *string         `json:"rdzvId,omitempty"` //nolint:tagliatelle // as Kubeflow has it
 	RDZVConf     []RendezvousKey `json:"rdzvConf,omitempty"`
 	Standalone   *bool           `json:"standalone,omitempty"`
 	NProcPerNode *int32          `json:"nProcPerNode,omitempty"` // deprecated: spec.nprocPerNode

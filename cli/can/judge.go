@@ -170,7 +170,7 @@ func (j *judge) admit(ctx context.Context, o *client.Object) (*unit, error) {
 	}
 	if u.of, err = can.Of(v.object); err != nil {
 		u.refuse(err.Error())
-		return u, nil //nolint:nilerr // as above
+		return u, nil
 	}
 	if u.Pods = len(u.of.Pods); u.of.Guess != "" {
 		u.Notes = append(u.Notes, u.of.Guess)

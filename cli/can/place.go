@@ -139,28 +139,33 @@ func needs(p *v1.Pod) (out []reference) {
 	}
 	for _, list := range [][]v1.Container{p.Spec.InitContainers, p.Spec.Containers} {
 		for i := range list {
-			for _, e := range list[i].EnvFrom {
-				if e.ConfigMapRef != nil {
-					add("ConfigMap", e.ConfigMapRef.Name, e.ConfigMapRef.Optional)
-				}
-				if e.SecretRef != nil {
-					add("Secret", e.SecretRef.Name, e.SecretRef.Optional)
-				}
-			}
-			for _, e := range list[i].Env {
-				if e.ValueFrom == nil {
-					continue
-				}
-				if r := e.ValueFrom.ConfigMapKeyRef; r != nil {
-					add("ConfigMap", r.Name, r.Optional)
-				}
-				if r := e.ValueFrom.SecretKeyRef; r != nil {
-					add("Secret", r.Name, r.Optional)
-				}
-			}
+			addEnvironment(&list[i], add)
 		}
 	}
 	return out
+}
+
+// addEnvironment adds what the environment of a container is read from.
+func addEnvironment(c *v1.Container, add func(kind, name string, optional *bool)) {
+	for _, e := range c.EnvFrom {
+		if e.ConfigMapRef != nil {
+			add("ConfigMap", e.ConfigMapRef.Name, e.ConfigMapRef.Optional)
+		}
+		if e.SecretRef != nil {
+			add("Secret", e.SecretRef.Name, e.SecretRef.Optional)
+		}
+	}
+	for _, e := range c.Env {
+		if e.ValueFrom == nil {
+			continue
+		}
+		if r := e.ValueFrom.ConfigMapKeyRef; r != nil {
+			add("ConfigMap", r.Name, r.Optional)
+		}
+		if r := e.ValueFrom.SecretKeyRef; r != nil {
+			add("Secret", r.Name, r.Optional)
+		}
+	}
 }
 
 // created is how many of pods the ResourceQuotas of their namespace let be created, which count from then on, and why

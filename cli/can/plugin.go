@@ -11,9 +11,6 @@ import (
 	"berth.dev/berth/kube/can"
 )
 
-// policies is the GPU Operator's kind of its settings.
-var policies = schema.GroupVersionResource{Group: "nvidia.com", Version: "v1", Resource: "clusterpolicies"}
-
 // plugin returns what a ConfigMap does that has a configuration of the device plugin; nil is another object, or that DaemonSets cannot be
 // read. The DaemonSets are read once.
 func (j *judge) plugin(ctx context.Context, o *unstructured.Unstructured) []string {
@@ -26,7 +23,8 @@ func (j *judge) plugin(ctx context.Context, o *unstructured.Unstructured) []stri
 			return nil
 		}
 		j.plugins = &can.Plugins{DaemonSets: client.Pointers(sets.Items), Pods: j.held}
-		if list, err := j.api.Resource(policies).List(ctx, metav1.ListOptions{}); err == nil { // most clusters serve none
+		policies := schema.GroupVersionResource{Group: "nvidia.com", Version: "v1", Resource: "clusterpolicies"} // the GPU Operator's settings
+		if list, err := j.api.Resource(policies).List(ctx, metav1.ListOptions{}); err == nil {                   // most clusters serve none
 			j.plugins.Policies = list.Items
 		}
 	}

@@ -156,11 +156,11 @@ func summary(answers []*answer) string {
 	if not == 1 {
 		do = "does"
 	}
-	out := fmt.Sprintf("%s: %d %s now, %d %s not", term.Count(len(answers), "object"), counts[starts], start, not, do)
+	parts := []string{fmt.Sprintf("%s: %d %s now", term.Count(len(answers), "object"), counts[starts], start), fmt.Sprintf("%d %s not", not, do)}
 	for _, s := range []struct{ state, text string }{{exists, "there already"}, {later, "later"}, {nothing, "without pods"}, {unknown, "not known"}} {
 		if n := counts[s.state]; n > 0 {
-			out += fmt.Sprintf(", %d %s", n, s.text)
+			parts = append(parts, fmt.Sprintf("%d %s", n, s.text))
 		}
 	}
-	return out
+	return strings.Join(parts, ", ")
 }

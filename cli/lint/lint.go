@@ -38,7 +38,7 @@ func New(o client.Options, read PluginConfig) *cobra.Command {
 		Short: "Find in manifests what keeps pods from using GPUs, before they are applied",
 		Long: "Read manifests and print, with file and line, what Kubernetes would refuse, what keeps pods from using GPUs, and\n" +
 			"what does something other than it says: requests unlike limits, quotas and LimitRanges that do not limit GPUs,\n" +
-			"fields in the wrong place, misspelt resources, labels that no node has, configurations of the device plugin, and\n" +
+			"fields in the wrong place, misspelled resources, labels that no node has, configurations of the device plugin, and\n" +
 			"more. Each finding is ok, warn (it works, but may surprise you), or fail (it does not work), and suggests a fix.\n" +
 			"No cluster is needed, and nothing is applied. Exits with code 3 if a finding is a fail.",
 		Example: "  berth lint -f job.yaml\n  berth lint -f manifests/ -o json\n  kubectl kustomize overlays/prod | berth lint -f -",

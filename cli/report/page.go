@@ -10,7 +10,7 @@ import (
 // writer gathers text.
 type writer struct{ strings.Builder }
 
-func (w *writer) addf(format string, args ...any) { w.WriteString(fmt.Sprintf(format, args...)) }
+func (w *writer) addf(format string, args ...any) { w.Write(fmt.Appendf(nil, format, args...)) }
 
 // page is what is written.
 type page struct {

@@ -1,7 +1,6 @@
 package top
 
 import (
-	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -131,4 +130,4 @@ func (m *model) sort(order int) {
 func (m *model) lines() int { return max(1, m.height-around) }
 
 // keys are those that the foot names.
-var keys = strings.Join([]string{"q quit", "s sort", "r reverse", "/ filter", "h held only", "p pause", "↑↓ scroll"}, "   ")
+const keys = "q quit   s sort   r reverse   / filter   h held only   p pause   ↑↓ scroll"

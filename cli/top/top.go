@@ -160,7 +160,7 @@ func (c *command) live(ctx context.Context, cluster *client.Cluster, seen snapsh
 			seen, err := c.see(ctx, cluster)
 			if err != nil {
 				program.Send(failure{err})
-				return nil
+				return nil //nolint:nilerr // the screen shows it, and asks again
 			}
 			program.Send(seen)
 			return nil

@@ -29,7 +29,7 @@ type Bundle struct {
 }
 
 // Bundles are the runtimes that come with the definitions: those that train, and those that serve models.
-var Bundles = []Bundle{{trainer.ClusterRuntimes, "runtimes"}, {kserve.ClusterRuntimes, "servingruntimes"}} //nolint:gochecknoglobals // a constant
+var Bundles = []Bundle{{trainer.ClusterRuntimes, "runtimes"}, {kserve.ClusterRuntimes, "servingruntimes"}}
 
 // Objects returns the objects of a bundle, sorted by name. They are the caller's to change.
 func (b *Bundle) Objects() ([]*unstructured.Unstructured, error) {

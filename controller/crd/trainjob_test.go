@@ -74,7 +74,7 @@ func TestWhatATrainingRuntimeCannotSay(t *testing.T) {
 
 // either reports whether a text has one of the parts that are written with bars between them.
 func either(text, parts string) bool {
-	for _, p := range strings.Split(parts, "|") {
+	for p := range strings.SplitSeq(parts, "|") {
 		if strings.Contains(text, p) {
 			return true
 		}

@@ -31,30 +31,27 @@ type family struct {
 	labels     []string
 }
 
-func desc(name, help string, labels ...string) *family { return &family{name, help, labels} }
-
 var (
-	heldGPUs = desc("berth_gpu_held", "Part of a GPU that a pod holds, in GPUs.",
-		"node", "gpu", "UUID", "product", "namespace", "pod", "kind", "workload", "user", "queue")
-	gpuMemory    = desc("berth_gpu_memory_bytes", "Memory of a GPU.", "node", "gpu", "UUID")
-	gpuUnhealthy = desc("berth_gpu_unhealthy", "A GPU that is not given to pods, with its last Xid; 0 is none. Always 1.", "node", "gpu", "UUID", "xid")
-	nodeGPUs     = desc("berth_node_gpus", "GPUs of a node: labeled as being there, present, held, free, unhealthy.", "node", "product", "state")
-	nodeDevices  = desc("berth_node_gpu_devices", "GPUs, MIG devices, and shares that a node offers to pods: capacity, allocatable.", "node", "kind")
-	nodePriced   = desc("berth_node_priced", "Whether a price of a node is known.", "node", "product")
-	podWait      = desc("berth_gpu_pod_wait_seconds", "How long a pod that asks for GPUs has waited for a node.", "namespace", "pod", "kind", "workload", "user", "queue", "reason")
-	gpuSeconds   = desc("berth_gpu_seconds_total", "Time of GPUs that was held, idle, or stranded, since the ledger began.", "namespace", "user", "queue", "product", "what")
-	costTotal    = desc("berth_cost_usd_total", "What that cost, of what was priced in US dollars.", "namespace", "user", "queue", "product", "what")
-	budgetUsed   = desc("berth_queue_budget_used_ratio", "Part of the budget of a queue that is spent this month.", "queue")
-	budgetAhead  = desc("berth_queue_budget_forecast_ratio", "Part of the budget of a queue that will be spent by the end of the month.", "queue")
-	bookWritten  = desc("berth_ledger_written_timestamp_seconds", "When the ledger was last written.")
-	rowsLeft     = desc("berth_series_left_out", "Series of holders that are left out, as there are too many.")
+	heldGPUs     = family{"berth_gpu_held", "Part of a GPU that a pod holds, in GPUs.", []string{"node", "gpu", "UUID", "product", "namespace", "pod", "kind", "workload", "user", "queue"}}
+	gpuMemory    = family{"berth_gpu_memory_bytes", "Memory of a GPU.", []string{"node", "gpu", "UUID"}}
+	gpuUnhealthy = family{"berth_gpu_unhealthy", "A GPU that is not given to pods, with its last Xid; 0 is none. Always 1.", []string{"node", "gpu", "UUID", "xid"}}
+	nodeGPUs     = family{"berth_node_gpus", "GPUs of a node: labeled as being there, present, held, free, unhealthy.", []string{"node", "product", "state"}}
+	nodeDevices  = family{"berth_node_gpu_devices", "GPUs, MIG devices, and shares that a node offers to pods: capacity, allocatable.", []string{"node", "kind"}}
+	nodePriced   = family{"berth_node_priced", "Whether a price of a node is known.", []string{"node", "product"}}
+	podWait      = family{"berth_gpu_pod_wait_seconds", "How long a pod that asks for GPUs has waited for a node.", []string{"namespace", "pod", "kind", "workload", "user", "queue", "reason"}}
+	gpuSeconds   = family{"berth_gpu_seconds_total", "Time of GPUs that was held, idle, or stranded, since the ledger began.", []string{"namespace", "user", "queue", "product", "what"}}
+	costTotal    = family{"berth_cost_usd_total", "What that cost, of what was priced in US dollars.", []string{"namespace", "user", "queue", "product", "what"}}
+	budgetUsed   = family{"berth_queue_budget_used_ratio", "Part of the budget of a queue that is spent this month.", []string{"queue"}}
+	budgetAhead  = family{"berth_queue_budget_forecast_ratio", "Part of the budget of a queue that will be spent by the end of the month.", []string{"queue"}}
+	bookWritten  = family{"berth_ledger_written_timestamp_seconds", "When the ledger was last written.", nil}
+	rowsLeft     = family{"berth_series_left_out", "Series of holders that are left out, as there are too many.", nil}
 )
 
 // page is metrics in the text format.
 type page struct{ b []byte }
 
 // family begins one.
-func (p *page) family(f *family) {
+func (p *page) family(f family) {
 	kind := "gauge"
 	if strings.HasSuffix(f.name, "_total") {
 		kind = "counter"
@@ -63,7 +60,7 @@ func (p *page) family(f *family) {
 }
 
 // series adds one; labels without a value are left out.
-func (p *page) series(f *family, value float64, labels ...string) {
+func (p *page) series(f family, value float64, labels ...string) {
 	p.b = append(p.b, f.name...)
 	open := byte('{')
 	for i, v := range labels {
@@ -80,7 +77,7 @@ func (p *page) series(f *family, value float64, labels ...string) {
 	p.b = append(strconv.AppendFloat(append(p.b, ' '), value, 'g', -1, 64), '\n')
 }
 
-var escapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
+var escapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`) //nolint:gochecknoglobals // a constant
 
 // Series returns who holds which GPUs, how nodes are, who waits, and what was charged, in Prometheus' text format. It returns nothing before the
 // cluster has been read.
@@ -136,8 +133,11 @@ func (t *tally) series(p *page, now time.Time) {
 			state string
 			gpus  float64
 		}{
-			{"labeled", float64(labeled(t.nodes[n.Name]))}, {"present", float64(n.Physical)}, {"held", float64(n.Held) / 1000},
-			{"free", float64(n.Free) / 1000}, {"unhealthy", float64(n.Unhealthy)},
+			{"labeled", float64(labeled(t.nodes[n.Name]))},
+			{"present", float64(n.Physical)},
+			{"held", float64(n.Held) / 1000},
+			{"free", float64(n.Free) / 1000},
+			{"unhealthy", float64(n.Unhealthy)},
 		} {
 			p.series(nodeGPUs, s.gpus, n.Name, n.Product, s.state)
 		}
@@ -264,7 +264,7 @@ func (t *tally) waiting(p *page, now time.Time) {
 }
 
 func standings(p *page, list []cost.BudgetStanding) {
-	ratio := func(f *family, of func(*cost.BudgetStanding) int64) {
+	ratio := func(f family, of func(*cost.BudgetStanding) int64) {
 		p.family(f)
 		for i := range list {
 			if list[i].BudgetMicros > 0 {

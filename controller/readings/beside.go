@@ -26,7 +26,7 @@ const (
 )
 
 // readBy counts exporters by who reads them.
-var readBy = prometheus.NewDesc("berth_readings_exporters", "Exporters of GPUs, by who reads them: berth, or a prometheus that is asked for what it has.", []string{"by"}, nil)
+var readBy = prometheus.NewDesc("berth_readings_exporters", "Exporters of GPUs, by who reads them: berth, or a prometheus that is asked for what it has.", []string{"by"}, nil) //nolint:gochecknoglobals // a constant
 
 // beside is the Prometheus that reads the same exporters.
 type beside struct {

@@ -25,7 +25,7 @@ type pods struct {
 	*activators
 	t       *testing.T
 	cluster client.Client
-	ctx     context.Context
+	ctx     context.Context //nolint:containedctx // of the streams, which the test ends
 	lines   map[string]chan *objects.Stats
 	at      time.Time
 	follows sync.WaitGroup

@@ -82,7 +82,7 @@ func (p *pass) take(ctx context.Context, seen, written client.Object, kind strin
 		case client.IgnoreNotFound(err) != nil:
 			return false, fmt.Errorf("read the job before it takes control of %s: %w", seen.GetName(), err)
 		case err != nil, now.GetUID() != p.object.GetUID(), now.GetDeletionTimestamp() != nil:
-			return false, nil
+			return false, nil //nolint:nilerr // the job is gone, which is an answer
 		}
 		p.alive = true
 	}

@@ -143,7 +143,7 @@ func (c *testCluster) settle() {
 // set puts pods into phases, written as "chief-0 Succeeded 0, worker-0 Running".
 func (c *testCluster) set(text string) {
 	c.t.Helper()
-	for _, one := range strings.Split(text, ", ") {
+	for one := range strings.SplitSeq(text, ", ") {
 		var who, phase string
 		code := -1
 		_, _ = fmt.Sscanf(one, "%s %s %d", &who, &phase, &code)

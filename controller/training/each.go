@@ -3,6 +3,7 @@ package training
 import (
 	"strings"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -10,8 +11,6 @@ import (
 	"berth.dev/berth/api/trainer"
 	rules "berth.dev/berth/core/training"
 	objects "berth.dev/berth/kube/training"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // mostWrites is how many writes of one pass are under way at once.

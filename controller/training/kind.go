@@ -55,7 +55,7 @@ func (k *kind) object() objects.Object { return objects.New(k.kind) }
 // plural returns the resource of the kind, such as "tfjobs".
 func (k *kind) plural() string { return objects.ResourceOf(string(k.kind)).Resource }
 
-//nolint:gochecknoglobals // a constant
+// kinds are those of the jobs that are trained.
 var kinds = []kind{
 	{rules.TFJob, "training-operator", kubeflow.AddTrainingToScheme, func() client.ObjectList { return &kubeflow.TFJobList{} }},
 	{rules.PyTorchJob, "training-operator", kubeflow.AddTrainingToScheme, func() client.ObjectList { return &kubeflow.PyTorchJobList{} }},

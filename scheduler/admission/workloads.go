@@ -16,7 +16,7 @@ const WorkloadsName = "berth-workload-warnings"
 
 // WorkloadResources are resources by their group whose objects make pods that the API server sees only when a controller
 // creates them. It judges the pods of Deployments, Jobs, and other kinds of Kubernetes with those.
-var WorkloadResources = map[string][]string{ //nolint:gochecknoglobals // a constant
+var WorkloadResources = map[string][]string{
 	"kubeflow.org":         {"notebooks", "tfjobs", "pytorchjobs"},
 	"trainer.kubeflow.org": {"trainjobs"},
 	"serving.kserve.io":    {"inferenceservices"},

@@ -6,13 +6,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"berth.dev/berth/api"
 	"berth.dev/berth/core/quota"
 	"berth.dev/berth/core/sharing"
 	"berth.dev/berth/kube/kubetest"
 	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/kube/request"
-
-	"berth.dev/berth/api"
 )
 
 // TestTheLineIsOrderedByWorkloadPriorityClasses has two pods wait for one GPU, before and after their

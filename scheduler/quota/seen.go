@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -145,8 +146,8 @@ func (q *Quota) unask(id string) {
 	if w == nil || q.leads[id] != nil {
 		return
 	}
-	for i := len(w.Pods) - 1; i >= 0; i-- {
-		if q.pods[types.UID(w.Pods[i].ID)] != nil {
+	for _, p := range slices.Backward(w.Pods) {
+		if q.pods[types.UID(p.ID)] != nil {
 			return
 		}
 	}

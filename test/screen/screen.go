@@ -13,7 +13,7 @@ import (
 )
 
 // Widths are the columns of the terminals: half a laptop's, the usual, and a wide one.
-var Widths = []int{60, 80, 200} //nolint:gochecknoglobals // a constant
+var Widths = []int{60, 80, 200}
 
 // terminal is a terminal of a width, without colors.
 type terminal struct {
