@@ -31,10 +31,16 @@ func TestMetricsPage(t *testing.T) {
 				return err
 			}
 			ast.Inspect(file, func(n ast.Node) bool {
-				if call, ok := n.(*ast.CallExpr); ok {
-					if name, labels := metricOf(call); name != "" {
-						inCode[name] = strings.Join(labels, ",")
-					}
+				var name string
+				var labels []string
+				switch n := n.(type) {
+				case *ast.CallExpr:
+					name, labels = metricOf(n)
+				case *ast.CompositeLit:
+					name, labels = familyOf(n)
+				}
+				if name != "" {
+					inCode[name] = strings.Join(labels, ",")
 				}
 				return true
 			})
@@ -96,6 +102,14 @@ func metricOf(call *ast.CallExpr) (name string, labels []string) {
 		}
 	}
 	return name, labels
+}
+
+// familyOf returns the name and labels of a metric that is written out as a value, as those of the meter are; "" is none.
+func familyOf(l *ast.CompositeLit) (name string, labels []string) {
+	if of, ok := l.Type.(*ast.Ident); !ok || of.Name != "family" || len(l.Elts) != 3 {
+		return "", nil
+	}
+	return text(l.Elts[0]), texts(listed(l.Elts[2]))
 }
 
 // listed is the elements of a list that is written out; nil is another expression.
