@@ -14,9 +14,11 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
@@ -51,6 +53,7 @@ func scaleCluster() (nodes []v1.Node, pods []v1.Pod) {
 		for k := range scaleOthers {
 			pods = append(pods, *lifelike(kubetest.Pod(fmt.Sprintf("p-%s-%d", name, k), name, "cpu", 1), k))
 		}
+		ofPlugin(&pods[len(pods)-1])
 	}
 	for i := range scaleWaiting {
 		p := lifelike(kubetest.Unplaced(fmt.Sprintf("w-%04d", i), time.Duration(i)*time.Second, 1+i%8), i)
@@ -61,6 +64,25 @@ func scaleCluster() (nodes []v1.Node, pods []v1.Pod) {
 		pods = append(pods, *p)
 	}
 	return nodes, pods
+}
+
+// pluginLabels are those of the device plugin's pods.
+var pluginLabels = map[string]string{"name": "nvidia-device-plugin-ds"}
+
+// ofPlugin makes a pod one of the DaemonSet that scaleDaemonSet returns.
+func ofPlugin(p *v1.Pod) {
+	p.Namespace, p.Labels = "kube-system", pluginLabels
+	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "nvidia-device-plugin-daemonset", UID: "plugin", Controller: new(true)}}
+}
+
+// scaleDaemonSet is the device plugin on all nodes.
+func scaleDaemonSet() appsv1.DaemonSet {
+	d := appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "nvidia-device-plugin-daemonset", Namespace: "kube-system", UID: "plugin"}}
+	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: pluginLabels}
+	d.Spec.Template.Labels = pluginLabels
+	d.Spec.Template.Spec.Containers = []v1.Container{{Name: "nvidia-device-plugin-ctr", Image: "nvcr.io/nvidia/k8s-device-plugin:v0.17.1"}}
+	d.Status.DesiredNumberScheduled, d.Status.NumberReady = scaleNodes, scaleNodes
+	return d
 }
 
 // lifelike adds to a pod what pods of real clusters have beside what Berth reads.
@@ -105,7 +127,7 @@ func scaleServer(t testing.TB, nodes []v1.Node, pods []v1.Pod) *httptest.Server 
 // it has none.
 func scaleHandler(nodes []v1.Node, pods []v1.Pod) http.Handler {
 	info, _ := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), protobuf)
-	encoder := scheme.Codecs.EncoderForVersion(info.Serializer, v1.SchemeGroupVersion)
+	encoder := scheme.Codecs.EncoderForVersion(info.Serializer, schema.GroupVersions{v1.SchemeGroupVersion, appsv1.SchemeGroupVersion})
 	answer := func(w http.ResponseWriter, o runtime.Object) {
 		raw, err := runtime.Encode(encoder, o)
 		if err != nil {
@@ -145,12 +167,16 @@ func scaleHandler(nodes []v1.Node, pods []v1.Pod) http.Handler {
 		answer(w, &v1.PodList{ListMeta: metav1.ListMeta{Continue: next}, Items: mine[from:to]})
 	})
 	mux.HandleFunc("/api/v1/namespaces/{namespace}/events", func(w http.ResponseWriter, _ *http.Request) { answer(w, &v1.EventList{}) })
+	mux.HandleFunc("/apis/apps/v1/daemonsets", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, &appsv1.DaemonSetList{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSetList"}, Items: []appsv1.DaemonSet{scaleDaemonSet()}})
+	})
+	scaleDryRun(mux)
 	return mux
 }
 
 // asProcess is the variable with which this test program is berth, and serveCluster the one
 // with which it serves the cluster of the figures to others, which test/bench does: it writes a
-// kubeconfig to that file, and ends when its standard input does.
+// kubeconfig to that file and manifests beside it, and ends when its standard input does.
 const (
 	asProcess    = "BERTH_TEST_AS_PROCESS"
 	serveCluster = "BERTH_TEST_SERVE_CLUSTER"
@@ -194,10 +220,13 @@ func TestMain(m *testing.M) {
 	if path := os.Getenv(serveCluster); path != "" {
 		s := httptest.NewServer(scaleHandler(scaleCluster()))
 		text := strings.Replace(kubeconfig, "https://cluster.test:6443", s.URL, 1)
+		if os.WriteFile(path+".manifests.yaml", []byte(scaleManifests()), 0o600) != nil {
+			os.Exit(1)
+		}
 		if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil || os.Rename(path+".new", path) != nil {
 			os.Exit(1)
 		}
-		_, _ = io.Copy(io.Discard, os.Stdin)
+		_, _ = io.Copy(io.Discard, os.Stdin) // it ends when its parent wants that, or is gone
 		s.Close()
 		os.Exit(0)
 	}
@@ -226,6 +255,8 @@ func TestLargeClustersAreReadInPages(t *testing.T) {
 	home := t.TempDir()
 	path := filepath.Join(home, "kubeconfig")
 	write(t, path, strings.Replace(kubeconfig, "https://cluster.test:6443", server.URL, 1))
+	manifests := filepath.Join(home, "manifests.yaml")
+	write(t, manifests, scaleManifests())
 	run := func(args string) (*exec.Cmd, string, error) {
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = []string{asProcess + "=" + args, "KUBECONFIG=" + path, "HOME=" + home, "PATH=" + os.Getenv("PATH")}
@@ -239,11 +270,15 @@ func TestLargeClustersAreReadInPages(t *testing.T) {
 		cpu    float64 // at most, of reading alone
 		rssMiB int64   // at most
 		has    string
+		code   int
 	}{
-		{"berth why w-1001 -n team-1", 2.5, 190, "WHY "},
-		{"berth why -A", 2.5, 190, "BERTH-C03"},
-		{"berth nodes --no-headers", 1.7, 190, "n-0999 "},
-		{"berth gpus --no-headers", 1.7, 190, "n-0999  7 "},
+		{"berth why w-1001 -n team-1", 2.5, 190, "WHY ", 0},
+		{"berth why -A", 2.5, 190, "BERTH-C03", 0},
+		{"berth nodes --no-headers", 1.7, 190, "n-0999 ", 0},
+		{"berth gpus --no-headers", 1.7, 190, "n-0999  7 ", 0},
+		{"berth doctor", 3.5, 330, "1000 of 1000 ready", 0},
+		{"berth can -f " + manifests, 3.5, 330, "100 objects: 0 start now, 100 do not", 3},
+		{"berth lint -f " + manifests, 1, 190, "1 file: 0 ok, ", 0},
 	} {
 		reads, _, err := run(yardstick)
 		if err != nil {
@@ -253,7 +288,7 @@ func TestLargeClustersAreReadInPages(t *testing.T) {
 		from := time.Now()
 		cmd, out, err := run(c.args)
 		wall := time.Since(from)
-		if err != nil || !strings.Contains(out, c.has) {
+		if cmd.ProcessState.ExitCode() != c.code || !strings.Contains(out, c.has) {
 			t.Errorf("%s: %v: %.2000s", c.args, err, out)
 			continue
 		}

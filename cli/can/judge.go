@@ -41,9 +41,17 @@ type judge struct {
 	classes map[string]schedulingv1.PriorityClass
 	// runtimes are the training runtimes of the files, by kind and name.
 	runtimes map[string]*unstructured.Unstructured
-	seen     map[string]*why.Outlook // of pods that ask for the same, since a place was taken
-	held     []*v1.Pod               // of all namespaces; nil: they cannot be read
-	plugins  *can.Plugins            // nil: not read
+	seen     map[string]*outlook // of pods that ask for the same, since a place was taken
+	queued   bool                // there are Queues, whose quota can differ for pods that ask for the same
+	held     []*v1.Pod           // of all namespaces; nil: they cannot be read
+	plugins  *can.Plugins        // nil: not read
+}
+
+// outlook is what is said of pods that get no place.
+type outlook struct {
+	why.Outlook
+
+	preempts string // the node on which one of them evicts others; "" is none
 }
 
 // unit is what is judged together: an object, or several whose pods are one gang.
@@ -64,7 +72,7 @@ func newJudge(ctx context.Context, n *notebook.Notebooks) (*judge, error) {
 	}
 	j := &judge{
 		admission: a, o: n.Options, why: why.NewJudge(n), nodes: map[string]*v1.Node{}, quotas: map[string][]v1.ResourceQuota{},
-		classes: map[string]schedulingv1.PriorityClass{}, seen: map[string]*why.Outlook{},
+		classes: map[string]schedulingv1.PriorityClass{}, seen: map[string]*outlook{},
 		runtimes: map[string]*unstructured.Unstructured{},
 	}
 	s := explain.Situation{Owners: n.Owners(ctx, n.Options), DRA: n.DRA(ctx)}
@@ -75,6 +83,7 @@ func newJudge(ctx context.Context, n *notebook.Notebooks) (*judge, error) {
 	if err != nil {
 		return nil, err
 	}
+	client.CollectLess()
 	j.held = s.Pods
 	for _, node := range s.Nodes {
 		j.nodes[node.Name] = node
@@ -87,7 +96,7 @@ func newJudge(ctx context.Context, n *notebook.Notebooks) (*judge, error) {
 	}
 	if list, _, err := n.Queues(ctx, n.Options); err == nil && len(list) > 0 {
 		if from, err := n.QueueSituation(ctx, n.Options, list, s.Nodes, s.Pods); err == nil {
-			s.Queues = queues.Read(from)
+			s.Queues, j.queued = queues.Read(from), true
 		}
 	}
 	j.plan, err = explain.NewPlan(s)

@@ -47,7 +47,7 @@ func (j *judge) place(ctx context.Context, u *unit) error {
 			return nil
 		}
 	}
-	taken := j.plan.Take(n)
+	taken := j.take(n)
 	j.took(u, taken)
 	switch left := n.Pods[len(taken):]; {
 	case short == nil && len(left) == 0:
@@ -59,6 +59,32 @@ func (j *judge) place(ctx context.Context, u *unit) error {
 		return j.explain(ctx, u, n, left)
 	}
 	return nil
+}
+
+// take has newcomers take places. Where pods like them got none since the last that got some, they get none either.
+func (j *judge) take(n *explain.Newcomers) []*explain.Taken {
+	if n.Need == 0 && !j.queued && j.seen[j.alike(n.Pods[0])] != nil {
+		j.plan.Arrive(n.Pods)
+		return nil
+	}
+	return j.plan.Take(n)
+}
+
+// alike is equal for pods of a namespace that fit on the same nodes: they differ only in what their containers run, and in labels by which
+// no pod chooses nodes.
+func (j *judge) alike(p *v1.Pod) string {
+	q := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: p.Annotations}, Spec: *p.Spec.DeepCopy()}
+	for _, list := range [][]v1.Container{q.Spec.InitContainers, q.Spec.Containers} {
+		for i := range list {
+			c := &list[i]
+			list[i] = v1.Container{Name: c.Name, Ports: c.Ports, Resources: c.Resources, ResizePolicy: c.ResizePolicy, RestartPolicy: c.RestartPolicy}
+		}
+	}
+	key := p.Namespace + " " + template(q)
+	if j.plan.Selects(p) {
+		key += fmt.Sprint(" ", p.Labels)
+	}
+	return key
 }
 
 // claimed are the volume claims that a pod names; those that are made with it are not among them.
@@ -236,28 +262,30 @@ func (j *judge) took(u *unit, taken []*explain.Taken) {
 
 // explain says why the first of the pods that are left does not start, as `berth why` would.
 func (j *judge) explain(ctx context.Context, u *unit, n *explain.Newcomers, left []*v1.Pod) error {
-	s, err := j.plan.Waiting(n, left)
-	if err != nil {
-		return err
-	}
-	key := fmt.Sprint(left[0].Namespace, " ", template(left[0]))
+	key := j.alike(left[0])
 	out := j.seen[key]
 	if out == nil || n.Need > 0 {
+		s, err := j.plan.Waiting(n, left)
+		if err != nil {
+			return err
+		}
 		j.plan.Expect(left)
-		out, err = j.why.Outlook(ctx, s)
+		o, err := j.why.Outlook(ctx, s)
 		j.plan.Forget(left)
 		if err != nil {
 			return err
+		}
+		out = &outlook{Outlook: *o}
+		if !o.Never && n.Need == 0 {
+			out.preempts, _ = s.Preempts()
 		}
 		j.seen[key] = out
 	}
 	u.Code, u.Never, u.Others, u.When = string(out.Code), out.Never, out.Others, out.When
 	u.Cause, u.Helps = out.Cause, append(u.Helps, out.Helps...)
-	if len(left) == 1 && !out.Never && n.Need == 0 {
-		if node, ok := s.Preempts(); ok {
-			u.State, u.Preempts, u.Starts = starts, true, u.Starts+1
-			u.Notes = append(u.Notes, "pods of lower priority on "+node+" are evicted for it")
-		}
+	if len(left) == 1 && out.preempts != "" && n.Need == 0 {
+		u.State, u.Preempts, u.Starts = starts, true, u.Starts+1
+		u.Notes = append(u.Notes, "pods of lower priority on "+out.preempts+" are evicted for it")
 	}
 	return nil
 }

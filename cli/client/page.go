@@ -43,6 +43,13 @@ func collectLate() {
 	debug.SetGCPercent(gcPercent(live[0].Value.Uint64()))
 }
 
+// CollectLess has garbage collected only when there is twice as much of it as is kept, for a process that goes on to make much garbage from
+// a large cluster that it has read.
+func CollectLess() { debug.SetGCPercent(muchGarbage) }
+
+// muchGarbage is twice as much garbage as is kept, in percent.
+const muchGarbage = 200
+
 // paged lists page by page what keep makes of each object; nil is left out. If a page comes
 // too late, because the API server has forgotten the list, all is listed again at once.
 func paged[T any](o metav1.ListOptions, list func(metav1.ListOptions) ([]T, string, error), keep func(*T) *T) ([]*T, error) {

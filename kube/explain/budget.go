@@ -16,6 +16,9 @@ import (
 // pod could use from being evicted for it now, in the order of budgets. Which pods are evicted
 // in the end is the scheduler's decision.
 func (t *Cluster) BlockingBudgets(pod *v1.Pod, budgets []policyv1.PodDisruptionBudget) []reasons.Blocked {
+	if len(budgets) == 0 && !request.NeverPreempts(pod) {
+		return nil
+	}
 	var lower []*v1.Pod // that hold GPUs on nodes which would do
 	a := t.askOf(pod)
 	for _, n := range t.nodes {

@@ -12,6 +12,7 @@ import (
 	"berth.dev/berth/core/cluster"
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/placement"
+	"berth.dev/berth/core/queue"
 	"berth.dev/berth/kube/devices"
 	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/kube/request"
@@ -40,10 +41,11 @@ type Cluster struct {
 	ties      []VolumeTopology
 	byDefault string // the PriorityClass of pods that name none; "" is none, or not known
 	held      []cluster.Placement
-	heldBy    []*v1.Pod      // of held, in its order
-	queues    *queues.Count  // nil: there are none, or they are not known
-	owners    request.Owners // of pods; nil: none can be read
-	kept      []kept         // for pods that come before the one that is asked about
+	heldBy    []*v1.Pod               // of held, in its order
+	queues    *queues.Count           // nil: there are none, or they are not known
+	owners    request.Owners          // of pods; nil: none can be read
+	kept      []kept                  // for pods that come before the one that is asked about
+	reaches   map[string]*queue.Reach // of pods by what they ask for: see reachOf
 }
 
 // NewCluster reads nodes and the pods on them.
@@ -74,7 +76,7 @@ func NewCluster(nodes []*v1.Node, pods []*v1.Pod) (*Cluster, error) {
 
 // openNodes lists the nodes that take pods.
 func (t *Cluster) openNodes() {
-	t.nodes = nil
+	t.nodes, t.reaches = nil, nil
 	for _, n := range t.all {
 		if _, counted := t.snapshot.Find(n.Name); counted && t.viewOf(n.Name).Remark == "" {
 			t.nodes = append(t.nodes, n)
@@ -212,9 +214,8 @@ func (t *Cluster) InTheWay(pod *v1.Pod) []Held {
 		if !offers(asked, n) || !selects(pod, n) || tolerates(pod, n) != nil || !reached(n, t.ties) || b.on(n) != 0 {
 			continue
 		}
-		i := slices.IndexFunc(t.view.Nodes, func(v devices.Node) bool { return v.Name == n.Name })
 		sums := map[request.Owner]*Held{}
-		t.view.Nodes[i].EachHolder(func(h devices.Holder) {
+		t.viewOf(n.Name).EachHolder(func(h devices.Holder) {
 			s := sums[h.Owner]
 			if s == nil {
 				s = &Held{Node: n.Name, Oldest: h}

@@ -50,7 +50,24 @@ type Situation struct {
 	Outcomes   *forecast.Outcomes              // what came of earlier estimates, which corrects them; nil: nothing
 	Idle       map[request.Owner]time.Duration // for how long owners of Pods have done nothing
 
-	counted *Cluster // of Nodes and Pods; nil is not counted yet
+	counted *Cluster                // of Nodes and Pods; nil is not counted yet
+	line    []*v1.Pod               // see lined
+	reaches map[string]*queue.Reach // in Nodes, of pods by what they ask for, as far as they were asked about
+}
+
+// lined are those of Pods that matter for places in line: that wait, ask for GPUs, or belong to a gang. nil is that they were not picked
+// out: all are looked at.
+func (s *Situation) lined() []*v1.Pod {
+	if s.line == nil {
+		return s.Pods
+	}
+	return s.line
+}
+
+// inLines reports whether a pod matters for places in line.
+func inLines(p *v1.Pod) bool {
+	g, err := request.GangOf(p)
+	return p.Spec.NodeName == "" || g != nil || err != nil || len(request.Of(p)) > 0
 }
 
 // Findings are why a pod waits, and what would help.
@@ -129,7 +146,7 @@ func Find(s *Situation, now time.Time) (*Findings, error) {
 	}
 	verdict := c.Judge(s.Pod)
 	out := &Findings{
-		Verdict: verdict, Rejections: reasons.Rejections(verdict.Nodes), Overtaken: Overtaken(s.Pod, s.Pods, s.Nodes, s.Owners),
+		Verdict: verdict, Rejections: reasons.Rejections(verdict.Nodes), Overtaken: Overtaken(s.Pod, s.lined(), s.Nodes, s.Owners),
 	}
 	for i := range out.Overtaken.By {
 		if by := &out.Overtaken.By[i]; s.Private && !strings.HasPrefix(by.Name, s.Pod.Namespace+"/") {
@@ -156,7 +173,7 @@ func Find(s *Situation, now time.Time) (*Findings, error) {
 		verdict.Detail = &reasons.Detail{Code: reasons.CodeBudget}
 	}
 	if len(request.Of(s.Pod)) > 0 {
-		start := c.StartEstimate(s.Pod, s.Pods, s.Ends, now)
+		start := c.StartEstimate(s.Pod, s.lined(), s.Ends, now)
 		if s.RunTimes != nil && !start.Now && !s.Pod.CreationTimestamp.IsZero() { // one that is not made yet is not in the queue
 			likely, err := c.Starts(s.Pods, s.RunTimes, s.Outcomes, s.Ends, now)
 			if err != nil {
@@ -232,7 +249,10 @@ func (s *Situation) Facts(events []v1.Event, now time.Time) reasons.Facts {
 		f.Verdict, f.Group = c.Judge(pod), c.Group(pod, s.Pods)
 	}
 	if len(f.GPUs) > 0 {
-		f.Place = PlaceInLine(pod, s.Pods, s.Nodes, s.Owners)
+		if s.reaches == nil {
+			s.reaches = map[string]*queue.Reach{}
+		}
+		f.Place = placeInLine(pod, s.lined(), s.Nodes, s.Owners, s.reaches)
 	}
 	f.Joining, f.Pool = joining(pod, s.Nodes, now), s.Pool
 	return f

@@ -22,7 +22,9 @@ type Plan struct {
 	c     *Cluster
 	by    placement.Policy
 	index *placement.Index
-	ahead []*v1.Pod // that wait, and may get a place before
+	line  []*v1.Pod // of the Pods of of, those that inLines has
+	ahead []*v1.Pod // of line, those that may get a place before
+	apart bool      // a pod keeps away from others by their labels
 
 	fresh *Cluster // of all Pods of of; nil is that one got a place since
 	mark  cluster.Mark
@@ -49,13 +51,14 @@ func NewPlan(s Situation) (*Plan, error) {
 	c.SetQueues(s.Queues)
 	c.owners = s.Owners
 	p := &Plan{of: s, c: c}
-	p.of.Pods = slices.Clone(s.Pods)
+	p.of.Pods, p.of.reaches = slices.Clone(s.Pods), map[string]*queue.Reach{}
 	p.by, p.index = c.policyOf(s.Pods)
-	for _, pod := range s.Pods {
-		if node, _ := keptNode(pod); node == "" && !waitsForQuota(pod) {
-			p.ahead = append(p.ahead, pod)
-		}
-	}
+	p.line = slices.DeleteFunc(slices.Clone(s.Pods), func(pod *v1.Pod) bool { return !inLines(pod) })
+	p.ahead = slices.DeleteFunc(slices.Clone(p.line), func(pod *v1.Pod) bool {
+		node, _ := keptNode(pod)
+		return node != "" || waitsForQuota(pod)
+	})
+	p.apart = slices.ContainsFunc(s.Pods, keepsApart)
 	return p, nil
 }
 
@@ -79,23 +82,36 @@ func (p *Plan) Take(n *Newcomers) []*Taken {
 		p.of.Queues.Expect(n.Pods)
 		defer p.of.Queues.Forget(n.Pods)
 	}
-	for _, pod := range n.Pods {
-		r := request.Demand(pod, gpu.Sharing{})
-		p.index.Arrive(&r)
-	}
+	p.Arrive(n.Pods)
 	mark := p.c.snapshot.Mark()
 	taken := p.takeAfter(n)
 	p.c.snapshot.RollBack(mark)
 	p.c.kept = nil
 	for _, one := range taken {
 		if p.c.snapshot.Assume(&one.placement) == nil {
-			p.of.Pods = append(p.of.Pods, one.Pod)
+			p.of.Pods, p.line = append(p.of.Pods, one.Pod), append(p.line, one.Pod)
+			p.apart = p.apart || keepsApart(one.Pod)
 		}
 	}
 	if len(taken) > 0 {
 		p.fresh = nil
 	}
 	return taken
+}
+
+// Arrive has the placement policy learn what pods ask for, as Take does: for those of which it is known that they get no place.
+func (p *Plan) Arrive(pods []*v1.Pod) {
+	for _, pod := range pods {
+		r := request.Demand(pod, gpu.Sharing{})
+		p.index.Arrive(&r)
+	}
+}
+
+// Selects reports whether labels of a pod can decide on which nodes it fits: it chooses nodes by the labels of pods, or others may keep
+// away from it.
+func (p *Plan) Selects(pod *v1.Pod) bool {
+	a := pod.Spec.Affinity
+	return p.apart || len(pod.Spec.TopologySpreadConstraints) > 0 || a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil)
 }
 
 // held reports whether something other than nodes keeps a pod waiting.
@@ -116,7 +132,7 @@ func (p *Plan) NoScheduler(pod *v1.Pod) []string {
 // takeAfter is Take after those that come before the newcomers have their places.
 func (p *Plan) takeAfter(n *Newcomers) []*Taken {
 	first := n.Pods[0]
-	p.c.keep(first, p.of.Pods)
+	p.c.keep(first, p.line)
 	mine := p.c.candidates(first, p.c.ties)
 	before := p.c.before(first, &mine, p.ahead)
 	if len(before) > mostAhead {
@@ -217,13 +233,13 @@ func (p *Plan) Waiting(n *Newcomers, left []*v1.Pod) (*Situation, error) {
 		p.fresh, p.mark = c, c.snapshot.Mark()
 	}
 	s := p.of
-	s.Pod, s.Pods = left[0], slices.Concat(p.of.Pods, left)
+	s.Pod, s.Pods, s.line = left[0], slices.Concat(p.of.Pods, left), slices.Concat(p.line, left)
 	s.Volumes, s.BadClaims, s.NoClaims = n.Volumes, n.BadClaims, n.NoClaims
 	p.fresh.snapshot.RollBack(p.mark)
 	p.mark, p.fresh.kept = p.fresh.snapshot.Mark(), nil
 	p.fresh.SetVolumes(n.Volumes)
 	p.fresh.quotas = s.Quotas
-	p.fresh.keep(s.Pod, p.of.Pods)
+	p.fresh.keep(s.Pod, p.line)
 	s.counted = p.fresh
 	return &s, nil
 }
@@ -234,7 +250,7 @@ func (p *Plan) SetQuotas(list []v1.ResourceQuota) { p.of.Quotas = list }
 // Members is how many pods of a gang there are, with those that got a place in the plan.
 func (p *Plan) Members(gang string) int {
 	count := 0
-	for _, pod := range p.of.Pods {
+	for _, pod := range p.line {
 		if g, err := request.GangOf(pod); err == nil && g != nil && g.Key == gang && !ended(pod) {
 			count++
 		}

@@ -122,7 +122,7 @@ func (s *candidates) take(on *cluster.Snapshot, by placement.Policy) bool {
 }
 
 // before are the pods that wait for a node that pod could have, and come before it,
-// in their order: one more than mostAhead are the most.
+// in their order. Where they are more than mostAhead, only that is known of them: one more, without nodes.
 func (t *Cluster) before(pod *v1.Pod, mine *candidates, pods []*v1.Pod) []candidates {
 	tickets := request.Tickets(pods, t.owners)
 	first := func(a, b *v1.Pod) int { return queue.Compare(tickets(a), tickets(b)) }
@@ -134,18 +134,35 @@ func (t *Cluster) before(pod *v1.Pod, mine *candidates, pods []*v1.Pod) []candid
 			ahead = append(ahead, p)
 		}
 	}
-	slices.SortFunc(ahead, first)
 	reach := mine.reach(t)
-	var out []candidates
+	var compete []*v1.Pod
 	for _, p := range ahead {
-		if queue.Compete(reach, ReachOf(p, t.nodes)) {
-			s := t.candidates(p, nil)
-			if out = append(out, s); len(out) > mostAhead {
-				break
+		if queue.Compete(reach, t.reachOf(p)) {
+			if compete = append(compete, p); len(compete) > mostAhead {
+				return make([]candidates, len(compete)) // so many are only counted
 			}
 		}
 	}
+	slices.SortFunc(compete, first)
+	var out []candidates
+	for _, p := range compete {
+		out = append(out, t.candidates(p, nil))
+	}
 	return out
+}
+
+// reachOf is ReachOf the nodes that take pods, found once for pods that ask for the same.
+func (t *Cluster) reachOf(p *v1.Pod) *queue.Reach {
+	key := askKey(p, false)
+	r, known := t.reaches[key]
+	if !known {
+		if t.reaches == nil {
+			t.reaches = map[string]*queue.Reach{}
+		}
+		r = ReachOf(p, t.nodes)
+		t.reaches[key] = r
+	}
+	return r
 }
 
 // endOf is what is known of the end of a pod: the latest time at which its kubelet or

@@ -12,12 +12,16 @@ import (
 	"time"
 )
 
+// manifestsName stands for the file of 100 Jobs, Deployments, and Pods, none of which start: all GPUs are held.
+const manifestsName = "manifests.yaml"
+
 // commandRuns is how often each command is measured.
 const commandRuns = 5
 
 // command is a command on the large cluster, and what it is held to.
 type command struct {
 	args     string
+	code     int // that it exits with
 	cpu, mem float64 // seconds, MB
 	wall     float64 // seconds
 }
@@ -31,11 +35,19 @@ func benchCommands(ctx context.Context, r *report, dir string) (err error) {
 	}
 	defer func() { err = errors.Join(err, s.stop()) }()
 	const cluster = "1,000 nodes, 8,000 GPUs, 20,000 pods and 2,000 that wait, served by a program without etcd"
-	for _, c := range []command{{"why w-1001 -n team-1", 1.5, 200, 0}, {"why -A", 5, 200, 0}, {"nodes", 0, 200, 1}, {"gpus", 0, 200, 1}} {
+	for _, c := range []command{
+		{"why w-1001 -n team-1", 0, 1.5, 200, 0},
+		{"why -A", 0, 5, 200, 0},
+		{"nodes", 0, 0, 200, 1},
+		{"gpus", 0, 0, 200, 1},
+		{"doctor", 0, 5, 0, 5},
+		{"can -f " + manifestsName, 3, 1.5, 0, 0},
+		{"lint -f " + manifestsName, 0, 1.5, 0, 0},
+	} {
 		var used, peak, wall []float64
 		busy := false
 		for range commandRuns {
-			u, err := s.measure(ctx, strings.Fields(c.args))
+			u, err := s.measure(ctx, strings.Fields(strings.ReplaceAll(c.args, manifestsName, s.kubeconfig+".manifests.yaml")), c.code)
 			if err != nil {
 				return fmt.Errorf("berth %s: %w", c.args, err)
 			}
@@ -97,7 +109,7 @@ type commandUse struct {
 
 // measure runs a command. Its own use of memory is asked for while it runs: what
 // the system reports at its end counts the process that has started it, too.
-func (s *largeCluster) measure(ctx context.Context, args []string) (u commandUse, err error) {
+func (s *largeCluster) measure(ctx context.Context, args []string, code int) (u commandUse, err error) {
 	cmd := exec.CommandContext(ctx, program(), args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig)
 	cmd.Stdout = io.Discard
@@ -126,8 +138,8 @@ func (s *largeCluster) measure(ctx context.Context, args []string) (u commandUse
 			}
 		}
 	}
-	if err != nil {
-		return u, err
+	if cmd.ProcessState.ExitCode() != code {
+		return u, fmt.Errorf("exit code %d: %w", cmd.ProcessState.ExitCode(), err)
 	}
 	used := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	now, err := cpu(s.server.Process.Pid)
