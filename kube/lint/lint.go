@@ -36,19 +36,23 @@ type PluginConfig = func(name string, data []byte) (gpu.Sharing, []string, error
 // scripts it reads the blocks of YAML and of PromQL, what commands hand to kubectl, and the commands.
 func Check(file string, data []byte, r Reader) []Finding {
 	f := &manifests{file: file, read: r, left: mostNodes}
-	if blocks, is := document(file, data); is {
-		for _, b := range blocks {
-			switch b.language {
-			case "sh":
-				f.shell(b)
-			case "promql":
-				f.queries(b)
-			default:
-				f.documents([]byte(b.text))
-			}
-		}
-	} else {
+	blocks, is := document(file, data)
+	if !is {
 		f.documents(data)
+	}
+	for _, b := range blocks {
+		switch b.language {
+		case "sh":
+		case "promql":
+			f.queries(b)
+		default:
+			f.documents([]byte(b.text))
+		}
+	}
+	for _, b := range blocks { // commands name objects of other blocks
+		if b.language == "sh" {
+			f.shell(b)
+		}
 	}
 	for _, o := range f.objects {
 		o.check()

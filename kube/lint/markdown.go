@@ -88,20 +88,73 @@ func scripts(b block) []block {
 // continued is a backslash that looks as if it continued a command, and does not.
 var continued = regexp.MustCompile(`\\[ \t]+(#.*)?$`)
 
-// useless is commands that cannot do what they are meant for.
+// useless is commands that cannot do what they are meant for, or need care.
 var useless = []struct {
 	command *regexp.Regexp
 	say, do string
 }{
 	{
-		regexp.MustCompile(`^\s*\$?\s*kubectl +resource-capacity\b.*gpu`),
+		regexp.MustCompile(`^kubectl +(resource-capacity\b.*gpu|krew +install +resource-capacity\b)`),
 		"kubectl resource-capacity counts CPU and memory, and knows no GPUs", "use `berth nodes`",
 	},
 	{
-		regexp.MustCompile(`^\s*\$?\s*kubectl +rollout +restart +(daemonset|ds)[ /].*device-plugin`),
+		regexp.MustCompile(`^kubectl +rollout +restart +(daemonset|ds)[ /].*device-plugin`),
 		"a restart of the device plugin alone reads a new configuration only where the plugin is started with it, and changes what pods on its nodes share",
 		"before it, look at the pods that hold GPUs: berth gpus",
 	},
+	{
+		regexp.MustCompile(`^kubectl +delete +(pods?|po)\b.*nvidia-device-plugin`),
+		"the pods of the device plugin that replace these read a ConfigMap only where the plugin is started with it, so nothing else changes",
+		"NVIDIA's chart: --set-file config.map.config=FILE; GPU Operator: devicePlugin.config in the ClusterPolicy",
+	},
+	{
+		regexp.MustCompile(`^kubectl +(get|taint|label|cordon|drain|describe) +(nodes?|no)\b.*(-l|--selector)[ =]*(accelerator|gpu-model|gpu-type|nvidia\.com/gpu)(=|\b[^.])`),
+		"no node has this label unless an administrator sets it, and then the command selects none", `use -l nvidia.com/gpu.present=true, which GPU Feature Discovery sets`,
+	},
+	{
+		regexp.MustCompile(`^kubectl +patch +jobs?(\.batch)?[ /].*/?spec(/|":\s*\{\s*")template`),
+		"the template of a Job cannot be changed while it is not suspended: the API server refuses it", "write it in the manifest, then delete and create the Job",
+	},
+	{
+		regexp.MustCompile(`^kubectl +debug +node/\S+ (?:.* )?--image[ =](ubuntu|busybox|alpine|debian)\b(?:[^c]|c[^h])*$`),
+		"the image of the debugging container has no nvidia-smi", "add -- chroot /host nvidia-smi, or run berth doctor node on the node",
+	},
+}
+
+// waitsReady is a wait for a pod to be ready.
+var waitsReady = regexp.MustCompile(`^kubectl +wait\b.*condition=[Rr]eady\b.*\bpod/(\S+)`)
+
+// misleading says of a command that cannot do what it is meant for why, and what does. It reads the command whole: its lines are joined.
+func (f *manifests) misleading(command string) (say, do string) {
+	command = strings.TrimPrefix(strings.TrimSpace(command), "$ ")
+	for _, a := range useless {
+		if a.command.MatchString(command) {
+			return a.say, a.do
+		}
+	}
+	if m := waitsReady.FindStringSubmatch(command); m != nil {
+		for _, o := range f.objects {
+			if policy := textAt(o.root, "spec", "restartPolicy"); o.kind == "Pod" && o.name == m[1] && policy != "" && policy != "Always" {
+				return "the pod " + m[1] + " ends, and a pod that has ended is not ready: the wait can last until its timeout", "kubectl wait --for=jsonpath='{.status.phase}'=Succeeded pod/" + m[1]
+			}
+		}
+	}
+	return "", ""
+}
+
+// whole is the command that begins in a line of a script, with the lines that continue it: after a backslash, or in an open quote.
+func whole(lines []string, i int) string {
+	const most = 20 // lines
+	text := ""
+	for n := 0; n < most && i+n < len(lines); n++ {
+		line := strings.TrimRight(lines[i+n], " \t\r")
+		more := strings.HasSuffix(line, "\\")
+		text += strings.TrimSuffix(line, "\\") + " "
+		if !more && strings.Count(text, "'")%2 == 0 {
+			break
+		}
+	}
+	return text
 }
 
 // shell applies the rules of shell commands.
@@ -127,10 +180,8 @@ func (f *manifests) shell(b block) {
 			say(Finding{Finding: fail("shell-continuation", "a space or a comment follows the backslash, so the command ends in this line, and the next is run as a separate command",
 				"end the line with the backslash, and move the comment to a line before the command")})
 		}
-		for _, a := range useless {
-			if a.command.MatchString(text) {
-				say(Finding{Finding: warn("shell-command", a.say, a.do)})
-			}
+		if seen, do := f.misleading(whole(lines, i)); seen != "" {
+			say(Finding{Finding: warn("shell-command", seen, do)})
 		}
 	}
 }
