@@ -198,6 +198,7 @@ func New(o Options) *cobra.Command {
 	)
 	root.InitDefaultCompletionCmd()
 	addCompletionInstall(root, with)
+	completeValues(root, with)
 	usageErrors(root)
 	return root
 }

@@ -40,6 +40,11 @@ func TestProgramNames(t *testing.T) {
 		{"as kubectl's completer it completes", []string{"kubectl_complete-berth", "nod"}, "nodes\t"},
 		{"completion of kinds", []string{"kubectl_complete-berth", "sim", "break", ""}, "kubelet\n"},
 		{"completion of simulated nodes", []string{"kubectl_complete-berth", "sim", "break", "image", ""}, "gpu-t4-1\n"},
+		{"completion of nodes", []string{"kubectl_complete-berth", "gpus", "gpu-t"}, "gpu-t4-1\n"},
+		{"completion of nodes that are not named yet", []string{"kubectl_complete-berth", "nodes", "gpu-t4-1", ""}, "gpu-t4-2\n"},
+		{"completion of contexts", []string{"kubectl_complete-berth", "nodes", "--context", ""}, "test\n"},
+		{"completion of formats", []string{"kubectl_complete-berth", "doctor", "-o", ""}, "sarif\n"},
+		{"completion of columns", []string{"kubectl_complete-berth", "nodes", "--sort-by", ""}, "-free\n"},
 		{"version tells the Kubernetes it carries", []string{"berth", "version", "-o", "json"}, `"kubernetes": "v1.`},
 		{"completion scripts are cobra's", []string{"berth", "completion", "bash"}, "__start_berth"},
 	}

@@ -50,7 +50,7 @@ func NewGPUs(o client.Options) *cobra.Command {
 	g.cluster.AddFlags(cmd, true)
 	g.output.AddFlags(cmd, term.Rows{Kind: "GPUList", Row: Device{}})
 	cmd.Flags().StringVarP(&g.selector, "selector", "l", "", "label selector for nodes")
-	addSortBy(cmd, &g.sortBy)
+	addSortBy(cmd, &g.sortBy, deviceHead)
 	cmd.Flags().BoolVarP(&g.watch, "watch", "w", false, "watch, and print again after each change")
 	return cmd
 }
@@ -207,9 +207,12 @@ func newHolder(h devices.Holder) Holder {
 	}
 }
 
+// deviceHead are the columns of deviceTable; -o wide has more.
+var deviceHead = []string{"NODE", "INDEX", "PRODUCT", "MEMORY", "SHARE/PROFILE", "HEALTH", "HOLDER", "USER", "SINCE"} //nolint:gochecknoglobals // a constant
+
 // deviceTable has a line for each holder, and one for what is free of a device.
 func deviceTable(rows []Device, now time.Time, wide bool) *term.Table {
-	t := &term.Table{Head: []string{"NODE", "INDEX", "PRODUCT", "MEMORY", "SHARE/PROFILE", "HEALTH", "HOLDER", "USER", "SINCE"}, Gap: 2, Spare: []string{"MEMORY", "SINCE", "USER", "PRODUCT"}}
+	t := &term.Table{Head: slices.Clone(deviceHead), Gap: 2, Spare: []string{"MEMORY", "SINCE", "USER", "PRODUCT"}}
 	if wide {
 		t.Head = append(t.Head, "POD", "CONTAINER", "UUID")
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -55,7 +56,7 @@ func New(o client.Options) *cobra.Command {
 	f.StringVarP(&n.selector, "selector", "l", "", "label selector for nodes")
 	f.StringVar(&n.view, "view", "", "allocation: NODE, GPU TOTAL, GPU ALLOCATED, GPU UTILIZATION")
 	f.StringVar(&n.by, "by", "", "node label: one line for the nodes of each value, instead of one for each node")
-	addSortBy(cmd, &n.sortBy)
+	addSortBy(cmd, &n.sortBy, nodeHead)
 	f.BoolVar(&n.all, "all", false, "also show nodes without GPUs")
 	f.BoolVarP(&n.watch, "watch", "w", false, "watch, and print again after each change")
 	return cmd
@@ -151,9 +152,14 @@ func (n *nodesCommand) print(w io.Writer, v view.View, pools []pool.Growth) erro
 	return printPools(w, pools)
 }
 
-// addSortBy adds --sort-by.
-func addSortBy(cmd *cobra.Command, to *string) {
+// addSortBy adds --sort-by, and completes it with columns.
+func addSortBy(cmd *cobra.Command, to *string, columns []string) {
 	cmd.Flags().StringVar(to, "sort-by", "", "column to order lines by, as the head of the table names it; with - before it the largest first")
+	var names []string
+	for _, c := range columns {
+		names = append(names, strings.ToLower(c), "-"+strings.ToLower(c))
+	}
+	_ = cmd.RegisterFlagCompletionFunc("sort-by", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)) // it is there
 }
 
 // Named reports names that no node has, with the nearest that is one.

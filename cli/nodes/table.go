@@ -15,9 +15,12 @@ import (
 	"berth.dev/berth/kube/view"
 )
 
+// nodeHead are the columns of nodeTable; -o wide has more before the holders.
+var nodeHead = []string{"NODE", "PRODUCT", "GPUS", "HELD", "BUSY", "FREE", "UNHEALTHY", "$/H"} //nolint:gochecknoglobals // a constant
+
 // nodeTable is the table of `berth nodes`, with a line of totals.
 func nodeTable(nodes []devices.Node, v view.View, wide bool) *term.Table {
-	t := &term.Table{Head: []string{"NODE", "PRODUCT", "GPUS", "HELD", "BUSY", "FREE", "UNHEALTHY", "$/H"}, Gap: 2, Spare: []string{"$/H", "BUSY"}}
+	t := &term.Table{Head: slices.Clone(nodeHead), Gap: 2, Spare: []string{"$/H", "BUSY"}}
 	if v.Total.Unhealthy == 0 {
 		t.Spare = append(t.Spare, "UNHEALTHY")
 	}

@@ -54,6 +54,7 @@ func New(o client.Options) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVarP(&c.selector, "selector", "l", "", "label selector for nodes")
 	f.StringVar(&c.sortBy, "sort-by", "", "column to order rows by: "+strings.Join(columns(), ", ")+"; with - before it the largest first")
+	_ = cmd.RegisterFlagCompletionFunc("sort-by", cobra.FixedCompletions(columns(), cobra.ShellCompDirectiveNoFileComp)) // it is there
 	f.StringVar(&c.filter, "filter", "", "show only rows that have all of these words")
 	f.BoolVar(&c.held, "held", false, "show only what pods hold")
 	f.BoolVar(&c.once, "once", false, "print a table once, also on a terminal")

@@ -74,7 +74,7 @@ func TestTraps(t *testing.T) {
 				t.Fatalf("%s is not found, but %v", c.want, found)
 			}
 			if f := found[i]; f.Status != finding.OK && f.Do == "" {
-				t.Errorf("it does not say what works: %s", f.Seen)
+				t.Errorf("no way that works is named: %s", f.Seen)
 			}
 		})
 	}

@@ -48,7 +48,7 @@ func document(file string, data []byte) (blocks []block, ok bool) {
 var here = regexp.MustCompile(`<<(-?) *["']?([A-Za-z_][A-Za-z0-9_]*)["']?`)
 
 // command begins a block of commands, which some documents call YAML for the manifests in it.
-var command = regexp.MustCompile(`^\s*(?:#.*\n\s*)*\$? *kubectl [a-z]`)
+var command = regexp.MustCompile(`^\s*(?:#.*\n\s*)*\$? *(?:kubectl|helm) [a-z]`)
 
 func isYAML(language string) bool { return language == "yaml" || language == "yml" }
 
