@@ -42,6 +42,7 @@ func runQueue(t *testing.T, q *sim.Queue, seed int64) sim.QueueRun {
 
 func TestRulesAreComparedOnEqualJobs(t *testing.T) {
 	fifo := queued(t, 1.3, forecast.Rules{})
+	fifo.Estimates = 100
 	base := runQueue(t, &fifo, 1)
 	if again := runQueue(t, &fifo, 1); !reflect.DeepEqual(base, again) {
 		t.Errorf("the same seed gives %+v and then %+v", base, again)

@@ -32,7 +32,7 @@ func (s *simulateCommand) queuePlan(plan *simulation.Plan) (*simulation.QueuePla
 	p := &simulation.QueuePlan{Loads: plan.Loads, Seeds: plan.Seeds, Failures: s.failures, Estimates: s.estimates}
 	names := s.policies
 	if len(names) == 0 {
-		names = queueNames()
+		names = slices.DeleteFunc(queueNames(), func(name string) bool { return name == simulation.QueueExact })
 	}
 	var err error
 	p.Policies, err = policiesOf(names, queueNames(), " of protocol queue", func(name string) (simulation.QueuePolicy, bool) {

@@ -81,7 +81,7 @@ func New(o client.Options) *cobra.Command {
 	f.Float64SliceVar(&s.loads, "load", nil, "requested GPUs as a multiple of all GPUs (default 1.3; churn: 1.0 and 1.3; queue: 0.9, 1.0, and 1.3; mig: 0.85 and 1.3)")
 	f.Lookup("load").DefValue = "" // its text says what stands for it
 	f.StringVar(&s.seeds, "seeds", "", "seeds of the runs, such as 42-51,60 (default 42-51; queue: 1-3)")
-	f.StringSliceVar(&s.policies, "policy", nil, "policies to compare, from "+strings.Join(baseline.Names(), ", ")+" (default berth,fgd; mig: berth,bestfit,first-fit); of queue: "+strings.Join(queueNames(), ", ")+" (default all)")
+	f.StringSliceVar(&s.policies, "policy", nil, "policies to compare, from "+strings.Join(baseline.Names(), ", ")+" (default berth,fgd; mig: berth,bestfit,first-fit); of queue: "+strings.Join(queueNames(), ", ")+" (default all but "+simulation.QueueExact+")")
 	f.StringArrayVar(&s.add, "add", nil, "add nodes, such as 4xh100x8: 4 nodes of 8 H100 (repeatable)")
 	f.StringArrayVar(&s.cut, "cut", nil, "partition the GPUs of a model with MIG, such as a100=1g.5gb or a100=3g.20gb,2g.10gb (repeatable)")
 	f.StringArrayVar(&s.share, "share", nil, "share the GPUs of a model, such as t4=4 (repeatable)")

@@ -1,7 +1,9 @@
 package forecast
 
 import (
+	"cmp"
 	"container/heap"
+	"maps"
 	"slices"
 	"time"
 
@@ -23,7 +25,9 @@ func (t *Timeline) Fork(policy placement.Maker, draw func(j *Job, ran time.Durat
 	for _, class := range t.classes {
 		f.know(class)
 	}
-	for key, l := range t.lines {
+	byAge := func(a, b lineKey) int { return cmp.Compare(t.lines[a].serial, t.lines[b].serial) }
+	for _, key := range slices.SortedFunc(maps.Keys(t.lines), byAge) { // draws may depend on the order
+		l := t.lines[key]
 		own := &line{serial: l.serial, state: l.state, jobs: make([]*Job, len(l.jobs))}
 		for i, j := range l.jobs {
 			one := *j

@@ -24,24 +24,19 @@ func (t *Timeline) pass(freed []int, only *line) error {
 	}
 	var order turns
 	if only != nil {
-		order = turns{{line: only}}
+		order.add(turn{line: only})
 	} else {
-		for _, l := range t.lines {
-			order = append(order, turn{l, t.urgency(l.jobs[0])})
-		}
-		heap.Init(&order)
-	}
-	if only == nil {
+		order.first = t.inOrder()
 		t.before, t.promises = t.promises, nil
 	}
 	again := func(l *line) {
 		if len(l.jobs) > 0 {
-			heap.Push(&order, turn{l, t.urgency(l.jobs[0])})
+			order.add(turn{l, t.urgency(l.jobs[0])})
 		}
 	}
 	changed := t.changed
-	for len(order) > 0 {
-		next := heap.Pop(&order).(turn)
+	for order.some() {
+		next := order.next()
 		job, had := next.jobs[0], t.promised[next.jobs[0]]
 		started, err := t.try(next.line, freed, changed)
 		switch {
@@ -131,6 +126,7 @@ func (t *Timeline) try(l *line, freed []int, changed bool) (bool, error) {
 	l.jobs = l.jobs[1:]
 	if t.waits--; len(l.jobs) == 0 {
 		delete(t.lines, lineKey{j.Template.Name, j.Request, j.Pods})
+		l.listed = false
 	}
 	delete(t.promised, j)
 	t.promises = slices.DeleteFunc(t.promises, func(p promise) bool { return p.job == j })

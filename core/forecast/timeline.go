@@ -28,6 +28,7 @@ type Timeline struct {
 	after    *cluster.Snapshot // as the index's, for trials
 	now      time.Duration
 	lines    map[lineKey]*line
+	turns    []turn            // of the last pass: see inOrder
 	running  running           // by end
 	expects  []*run            // by expected end
 	on       [][]*run          // by node
@@ -54,6 +55,7 @@ type line struct {
 	jobs   []*Job
 	state  state
 	serial int
+	listed bool // it is among the turns of the last pass, and is one of Timeline.lines
 }
 
 // state is what is known of the first of a line.

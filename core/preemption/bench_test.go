@@ -48,6 +48,7 @@ func BenchmarkFind(b *testing.B) {
 	}{
 		{"one GPU of 500 nodes", 500, false, []cluster.Request{whole(1)}},
 		{"8 GPUs of 500 nodes", 500, false, []cluster.Request{whole(8)}},
+		{"8 GPUs of 1000 nodes", 1000, false, []cluster.Request{whole(8)}},
 		{"4 GPUs of 500 nodes full of shares", 500, true, []cluster.Request{whole(4)}},
 		{"a share of 500 nodes full of shares", 500, true, []cluster.Request{share(15)}},
 		{"a gang of 512 GPUs of 500 nodes", 500, false, gang},

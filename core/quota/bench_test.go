@@ -11,12 +11,12 @@ import (
 // BenchmarkAdmit is one admission among 1,000 queues in which 10,000 gangs wait: a gang
 // ends, the next is called, and starts.
 func BenchmarkAdmit(b *testing.B) {
-	benchmarkAdmit(b, func(n int64) quota.Spec { return quota.Spec{Quotas: []quota.Quota{gpus(n)}} }, nil)
+	benchmarkAdmit(b, func(n int64) quota.Spec { return quota.Spec{Quotas: []quota.Quota{gpus(n)}} }, nil, nil)
 }
 
 // BenchmarkAdmitLate is BenchmarkAdmit where all that waits has waited for more than an hour.
 func BenchmarkAdmitLate(b *testing.B) {
-	benchmarkAdmit(b, func(n int64) quota.Spec { return quota.Spec{Quotas: []quota.Quota{gpus(n)}} }, nil, epoch.AddDate(1, 0, 0))
+	benchmarkAdmit(b, func(n int64) quota.Spec { return quota.Spec{Quotas: []quota.Quota{gpus(n)}} }, nil, nil, epoch.AddDate(1, 0, 0))
 }
 
 // BenchmarkAdmitPools is BenchmarkAdmit where each gang may use two pools, one of which is preferred and
@@ -24,11 +24,12 @@ func BenchmarkAdmitLate(b *testing.B) {
 func BenchmarkAdmitPools(b *testing.B) {
 	benchmarkAdmit(b, func(n int64) quota.Spec {
 		return quota.Spec{Quotas: []quota.Quota{parts(training, n), parts(serving, 0)}, Prefers: []quota.Resource{serving, training}}
-	}, []quota.Kind{{Product: a100, Labels: serving}, {Product: a100, Labels: training}})
+	}, []quota.Kind{{Product: a100, Labels: serving}, {Product: a100, Labels: training}}, nil)
 }
 
-// benchmarkAdmit has queues of a spec for so many GPUs, and gangs that may use kinds of them. It is now, if that is given.
-func benchmarkAdmit(b *testing.B, spec func(n int64) quota.Spec, kinds []quota.Kind, now ...time.Time) {
+// benchmarkAdmit has queues of a spec for so many GPUs, and gangs that may use kinds of them. also, if not nil, is called
+// with each gang that is called and the one that waits now. It is now, if that is given.
+func benchmarkAdmit(b *testing.B, spec func(n int64) quota.Spec, kinds []quota.Kind, also func(called, waits *quota.Workload), now ...time.Time) {
 	const queues, perQueue, size = 1000, 10, 8
 	org := spec(queues * size)
 	org.Name = "org"
@@ -69,6 +70,9 @@ func benchmarkAdmit(b *testing.B, spec func(n int64) quota.Spec, kinds []quota.K
 		hold(book, &call[0], kinds)
 		w.Ticket.Created = epoch.Add(time.Duration(k) * time.Hour)
 		book.Wait(w)
+		if also != nil {
+			also(&call[0], w)
+		}
 		running[k%len(running)] = &call[0]
 		k++
 	}

@@ -33,7 +33,10 @@ const (
 // them, and take no GPUs. Quota comes back when those end that hold it: that others are evicted for it is not expected. The time until
 // which nine of ten start is corrected by what came of earlier estimates, if that is known.
 func (t *Cluster) Starts(pods []*v1.Pod, times *queue.RunTimes, came *forecast.Outcomes, known KnownEnds, now time.Time) (map[string]reasons.Likely, error) {
-	a := &ahead{t: t, known: known, now: now, classes: map[string]uint32{}, quotas: &quotasAhead{waits: map[string]*quota.Workload{}, runs: map[string][]string{}}}
+	a := &ahead{
+		t: t, known: known, now: now, classes: map[string]uint32{}, requests: map[string]requested{},
+		quotas: &quotasAhead{waits: map[string]*quota.Workload{}, runs: map[string][]string{}},
+	}
 	empty, err := a.empty()
 	if err != nil {
 		return nil, err
@@ -83,11 +86,12 @@ func (t *Cluster) Starts(pods []*v1.Pod, times *queue.RunTimes, came *forecast.O
 
 // ahead makes the jobs of a forecast.
 type ahead struct {
-	t       *Cluster
-	known   KnownEnds
-	now     time.Time
-	classes map[string]uint32 // by the nodes that they have
-	quotas  *quotasAhead
+	t        *Cluster
+	known    KnownEnds
+	now      time.Time
+	classes  map[string]uint32    // by the nodes that they have
+	requests map[string]requested // by what pods ask: see request
+	quotas   *quotasAhead
 }
 
 // quotasAhead are the quotas of jobs of a forecast.
@@ -237,9 +241,26 @@ func (a *ahead) waiting(pods []*v1.Pod, on *cluster.Snapshot) []*forecast.Job {
 	return out
 }
 
-// request is what a pod asks of the nodes that it could use; ok is false where there are none. Where they are divided in
-// different ways, those like the first count.
+// requested is an answer of request.
+type requested struct {
+	cluster.Request
+	ok bool
+}
+
+// request is what a pod asks of the nodes that it could use; ok is false where there are none. Pods that ask for the same
+// get the same answer.
 func (a *ahead) request(pod *v1.Pod, on *cluster.Snapshot) (r cluster.Request, ok bool) {
+	key := fmt.Sprint(askKey(pod, false), a.t.barsOf(pod).ways)
+	had, is := a.requests[key]
+	if !is {
+		had.Request, had.ok = a.ask(pod, on)
+		a.requests[key] = had
+	}
+	return had.Request, had.ok
+}
+
+// ask is request of one pod. Where its nodes are divided in different ways, those like the first count.
+func (a *ahead) ask(pod *v1.Pod, on *cluster.Snapshot) (r cluster.Request, ok bool) {
 	c := a.t.candidates(pod, nil)
 	if len(c.nodes) == 0 {
 		return r, false

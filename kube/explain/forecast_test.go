@@ -9,11 +9,14 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/api"
+	"berth.dev/berth/api/v1alpha1"
 	"berth.dev/berth/core/queue"
 	"berth.dev/berth/kube/explain"
 	"berth.dev/berth/kube/kubetest"
+	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/kube/runs"
 )
 
@@ -105,5 +108,35 @@ func TestAStartRestsOnEarlierPodsLikeTheHolder(t *testing.T) {
 		return strings.HasPrefix(got, "likely about "+at(h)+", in nine of ten cases by ")
 	}) || !strings.HasSuffix(got, ", by how long earlier workloads ran") {
 		t.Errorf("it says %q", got)
+	}
+}
+
+// TestStartsOfPodsThatAskTheSameInDifferentQueues has two pods alike, and a node that shares its GPU, which one queue does not allow.
+func TestStartsOfPodsThatAskTheSameInDifferentQueues(t *testing.T) {
+	labels := kubetest.With(kubetest.Product("Tesla-T4-SHARED", 1, 15360), api.LabelReplicas, "2")
+	nodes := []*v1.Node{kubetest.Foreign("shared", labels, "cpu", 8, api.ResourceGPU, 2)}
+	pods := []*v1.Pod{kubetest.Pod("a", "shared", api.ResourceGPU, 1), kubetest.Pod("b", "shared", api.ResourceGPU, 1)}
+	for _, holder := range pods {
+		declares(time.Hour)(holder)
+	}
+	var list []*v1alpha1.Queue
+	for i, way := range []v1alpha1.QueueSharing{"Whole", "TimeSlicing"} {
+		name := strings.ToLower(string(way))
+		pods = append(pods, kubetest.Unplaced("in-"+name, time.Duration(i)*time.Minute, 1, declares(time.Hour), func(p *v1.Pod) { p.Labels[api.LabelQueue] = name }))
+		list = append(list, &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.QueueSpec{
+			Namespaces: &v1alpha1.QueueNamespaces{LabeledPods: []string{"*"}}, Sharing: []v1alpha1.QueueSharing{way},
+		}})
+	}
+	s := explain.Situation{Nodes: nodes, Pods: pods, RunTimes: queue.NewRunTimes(), Queues: queues.Read(&queues.Situation{
+		Queues: list, Namespaces: []*v1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "ns"}}}, Nodes: nodes, Pods: pods,
+	})}
+	starts, err := s.Starts(kubetest.Started.Add(10 * time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for unit, want := range map[string]bool{"in-whole": false, "in-timeslicing": true} {
+		if _, known := starts[unit]; known != want {
+			t.Errorf("%s has an estimate: %v; all are %v", unit, known, starts)
+		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 // ProtocolQueue is sim.Queue: jobs that wait in a queue until they start. It is run by a QueuePlan, not by a Plan.
 const ProtocolQueue = "queue"
 
-// QueuePolicies are the ways to run a queue, by their names in flags.
+// QueuePolicies are the ways to run a queue, by their names in flags. The last is no queue that a cluster could have.
 var QueuePolicies = []QueuePolicy{
 	{"berth", forecast.Rules{Order: forecast.Slowdown, Reservations: 4, Least: 8}},
 	{"berth-order", forecast.Rules{Order: forecast.Slowdown}},
@@ -25,7 +25,11 @@ var QueuePolicies = []QueuePolicy{
 	{"easy", forecast.Rules{Reservations: 1}},
 	{"best-effort-fifo", forecast.Rules{}},
 	{"fifo", forecast.Rules{Strict: true}},
+	{QueueExact, forecast.Rules{Order: forecast.Slowdown, Reservations: 4, Least: 8, Exact: true}},
 }
+
+// QueueExact is the policy berth where run times are known beforehand. It runs only if it is asked for.
+const QueueExact = "berth-exact"
 
 // QueuePolicy is a way to run a queue.
 type QueuePolicy struct {
