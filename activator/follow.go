@@ -39,6 +39,9 @@ func (f *follower) ofPod(o any) (names []types.NamespacedName) {
 	if !ok {
 		return nil
 	}
+	if serving.IsCanary(p.Labels) {
+		return f.allOf(p.Namespace, p.Labels[LabelService])
+	}
 	list, _ := f.services.Services(p.Namespace).List(labels.SelectorFromSet(labels.Set{LabelService: p.Labels[LabelService]})) // from memory
 	for _, s := range list {
 		if serving.ThroughActivator(s) {
@@ -48,18 +51,39 @@ func (f *follower) ofPod(o any) (names []types.NamespacedName) {
 	return names
 }
 
-func ofService(o any) []types.NamespacedName {
+// ofService returns a Service, and with that of a predictor, which says how requests are divided, all of its InferenceService.
+func (f *follower) ofService(o any) []types.NamespacedName {
 	s, ok := o.(*v1.Service)
 	if !ok {
 		return nil
 	}
-	return []types.NamespacedName{{Namespace: s.Namespace, Name: s.Name}}
+	name := types.NamespacedName{Namespace: s.Namespace, Name: s.Name}
+	if of := s.Labels[LabelService]; serving.IsCanary(s.Labels) || s.Name == serving.ChildName(of) {
+		return append(f.allOf(s.Namespace, of), name)
+	}
+	return []types.NamespacedName{name}
 }
 
-func ofSlice(o any) []types.NamespacedName {
+// ofSlice returns the Service of an EndpointSlice, or those by which requests for a canary come.
+func (f *follower) ofSlice(o any) []types.NamespacedName {
 	s, ok := o.(*discoveryv1.EndpointSlice)
 	if !ok {
 		return nil
 	}
-	return []types.NamespacedName{{Namespace: s.Namespace, Name: s.Labels[discoveryv1.LabelServiceName]}}
+	name := types.NamespacedName{Namespace: s.Namespace, Name: s.Labels[discoveryv1.LabelServiceName]}
+	if of := s.Labels[LabelService]; name.Name == serving.CanaryName(of) {
+		return f.allOf(s.Namespace, of)
+	}
+	return []types.NamespacedName{name}
+}
+
+// allOf returns the Services of an InferenceService.
+func (f *follower) allOf(namespace, service string) (names []types.NamespacedName) {
+	list, _ := f.services.Services(namespace).List(labels.SelectorFromSet(labels.Set{LabelService: service})) // from memory
+	for _, s := range list {
+		if !serving.IsCanary(s.Labels) {
+			names = append(names, types.NamespacedName{Namespace: s.Namespace, Name: s.Name})
+		}
+	}
+	return names
 }

@@ -23,9 +23,22 @@ func podsOf(s *v1.Service) labels.Selector {
 	return labels.SelectorFromSet(set)
 }
 
-// answering returns the addresses of ready pods at a port of a Service, as host:port in order, and these pods. A port that is
-// named in the pods is found there.
-func answering(all []*v1.Pod, port *v1.ServicePort) (addresses []string, pods []types.NamespacedName) {
+// endpoints are the addresses of ready pods at a port, as host:port in order, and these pods.
+type endpoints struct {
+	addresses []string
+	pods      []types.NamespacedName
+}
+
+// sorted puts the addresses in order, each once.
+func (e *endpoints) sorted() *endpoints {
+	slices.Sort(e.addresses)
+	e.addresses = slices.Compact(e.addresses)
+	return e
+}
+
+// answering returns the ready pods at a port of a Service. A port that is named in the pods is found there.
+func answering(all []*v1.Pod, port *v1.ServicePort) *endpoints {
+	out := &endpoints{}
 	for _, p := range all {
 		number := port.TargetPort.IntVal
 		if name := port.TargetPort.StrVal; name != "" {
@@ -36,11 +49,10 @@ func answering(all []*v1.Pod, port *v1.ServicePort) (addresses []string, pods []
 		if p.DeletionTimestamp != nil || p.Status.PodIP == "" || number == 0 || !isReady(p) {
 			continue
 		}
-		addresses = append(addresses, net.JoinHostPort(p.Status.PodIP, strconv.Itoa(int(number))))
-		pods = append(pods, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
+		out.addresses = append(out.addresses, net.JoinHostPort(p.Status.PodIP, strconv.Itoa(int(number))))
+		out.pods = append(out.pods, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
 	}
-	slices.Sort(addresses)
-	return slices.Compact(addresses), pods
+	return out.sorted()
 }
 
 // named returns the number of a port that a container of a pod names, or 0.

@@ -47,7 +47,7 @@ func (s *Set) Run(ctx context.Context, started func()) error {
 	services, all := factory.Core().V1().Services(), factory.Discovery().V1().EndpointSlices()
 	f := &follower{set: s, services: services.Lister(), slices: all.Lister(), queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[types.NamespacedName]())}
 	defer f.queue.ShutDown()
-	err := errors.Join(f.follow(services.Informer(), ofService), f.follow(all.Informer(), ofSlice))
+	err := errors.Join(f.follow(services.Informer(), f.ofService), f.follow(all.Informer(), f.ofSlice))
 	if s.o.Stay {
 		pods := factory.Core().V1().Pods()
 		f.pods = pods.Lister()
@@ -114,7 +114,7 @@ func (f *follower) next(ctx context.Context) bool {
 // EndpointSlices say.
 func (f *follower) sync(ctx context.Context, name types.NamespacedName) error {
 	svc, err := f.services.Services(name.Namespace).Get(name.Name)
-	if apierrors.IsNotFound(err) || err == nil && svc.DeletionTimestamp != nil {
+	if apierrors.IsNotFound(err) || err == nil && (svc.DeletionTimestamp != nil || serving.IsCanary(svc.Labels)) {
 		f.set.leave(name, nil)
 		return nil
 	}
@@ -139,6 +139,10 @@ func (f *follower) sync(ctx context.Context, name types.NamespacedName) error {
 	if err != nil {
 		return err
 	}
+	by, err := f.splitOf(svc, staying)
+	if err != nil {
+		return err
+	}
 	waiting, keep := map[string]int32{}, map[key]bool{}
 	for i := range svc.Spec.Ports {
 		p := &svc.Spec.Ports[i]
@@ -151,12 +155,12 @@ func (f *follower) sync(ctx context.Context, name types.NamespacedName) error {
 		if err != nil {
 			return err
 		}
-		addresses, of := ready(all, p.Name)
+		stable := ready(all, p.Name)
 		if staying {
-			addresses, of = answering(pods, p)
+			stable = answering(pods, p)
 		}
-		f.set.setPods(e, addresses, of)
-		if len(addresses) == 0 || staying {
+		f.set.setPods(e, stable, by.at(p), by)
+		if len(stable.addresses) == 0 || staying {
 			waiting[p.Name] = e.port
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -121,7 +122,7 @@ func (s *Set) Traffic(namespace, name string) (t serving.Traffic, ok bool) {
 	g, ok := s.Stats(namespace, name)
 	return serving.Traffic{
 		InFlight: g.InFlight, Held: g.Held, Stable: g.Concurrency, Panic: g.PanicConcurrency, StableRate: g.Rate, PanicRate: g.PanicRate,
-		Since: s.began, Last: g.LastRequest,
+		Since: s.began, Last: g.LastRequest, Split: g.Split,
 	}, ok
 }
 
@@ -144,10 +145,10 @@ func (s *Set) ForService(namespace, service, port string) http.Handler {
 	return nil
 }
 
-// Held returns what ForService does if no pod is ready, and otherwise nil.
+// Held returns what ForService does if no pod is ready, or requests are divided between two revisions, and otherwise nil.
 func (s *Set) Held(namespace, service, port string) http.Handler {
 	e := s.find(namespace, service, port)
-	if e == nil || !e.service.Empty() {
+	if e == nil || !e.service.Empty() && !e.service.Splits() {
 		return nil
 	}
 	return e.service
@@ -269,7 +270,8 @@ func (s *Set) leave(service types.NamespacedName, keep map[key]bool) {
 }
 
 // setPods notes which pods are behind an entry.
-func (s *Set) setPods(e *entry, addresses []string, pods []types.NamespacedName) {
+func (s *Set) setPods(e *entry, stable, canary *endpoints, by split) {
+	pods := slices.Concat(stable.pods, canary.pods)
 	s.mu.Lock()
 	s.forgetPods(e)
 	e.pods = pods
@@ -277,7 +279,7 @@ func (s *Set) setPods(e *entry, addresses []string, pods []types.NamespacedName)
 		s.pods[p] = e
 	}
 	s.mu.Unlock()
-	e.service.SetBackends(addresses)
+	e.service.SetSplit(stable.addresses, canary.addresses, by.revision, by.percent)
 }
 
 func (s *Set) forgetPods(e *entry) {

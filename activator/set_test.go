@@ -22,6 +22,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"berth.dev/berth/activator"
+	"berth.dev/berth/api"
 )
 
 // rig is a Set in a cluster that has only Services and EndpointSlices.
@@ -225,4 +226,67 @@ func TestAServiceAtRestIsNotWrittenAgain(t *testing.T) {
 			t.Errorf("deleted %v", a)
 		}
 	}
+}
+
+// The Service of the predictor says how requests are divided, and the Service of the canary where it answers. The canary has no requests held
+// for it, and no slice.
+func TestRequestsAreDividedAsTheServiceOfThePredictorSays(t *testing.T) {
+	r := newRig(t)
+	answers := func(text string) string {
+		pod := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, text) }))
+		t.Cleanup(pod.Close)
+		return pod.Listener.Addr().String()
+	}
+	for _, name := range []string{"iris-predictor", "iris"} {
+		r.service(name)
+		r.endpoints(name, answers("old"))
+	}
+	share := func(text string) {
+		t.Helper()
+		s, err := r.client.CoreV1().Services("shop").Get(t.Context(), "iris-predictor", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Annotations = map[string]string{api.AnnotationSplit: text}
+		if _, err := r.client.CoreV1().Services("shop").Update(t.Context(), s, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask := func() string {
+		h := r.set.ForService("shop", "iris", "80")
+		if h == nil {
+			return ""
+		}
+		got := map[string]int{}
+		for range 20 {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+			got[w.Body.String()]++
+		}
+		return fmt.Sprint(got)
+	}
+	r.until("who answers", "map[old:20]", ask)
+	if r.set.Held("shop", "iris", "80") != nil {
+		t.Error("the API server's requests come by the activator without need")
+	}
+	canary := &v1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "iris-predictor-canary", Labels: map[string]string{activator.LabelService: "iris", activator.LabelComponent: "predictor", api.LabelCanary: "true"}},
+		Spec:       v1.ServiceSpec{Ports: []v1.ServicePort{{Name: "http", Port: 80}}},
+	}
+	if _, err := r.client.CoreV1().Services("shop").Create(t.Context(), canary, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	share("b=25")
+	r.endpoints(canary.Name, answers("new"))
+	r.until("who answers with a canary", "map[new:5 old:15]", ask)
+	if r.set.Held("shop", "iris", "80") == nil || r.set.ForService("shop", canary.Name, "80") != nil || r.ours() != "" {
+		t.Errorf("the activator's slices are %q, and requests by the API server %v", r.ours(), r.set.Held("shop", "iris", "80"))
+	}
+	if traffic, _ := r.set.Traffic("shop", "iris"); traffic.Split == nil || traffic.Split.Revision != "b" || traffic.Split.Percent != 25 || traffic.Split.Canary.Answers < 5 {
+		t.Errorf("what came of them is %+v", traffic.Split)
+	}
+	r.endpoints(canary.Name, "")
+	r.until("who answers when the canary has no pod", "map[old:20]", ask)
+	share("b=100%")
+	r.until("whether the API server's requests come by the activator at the end", "false", func() string { return fmt.Sprint(r.set.Held("shop", "iris", "80") != nil) })
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -26,9 +25,9 @@ func ours(s *discoveryv1.EndpointSlice) bool {
 	return s.Labels[discoveryv1.LabelManagedBy] == ManagedBy
 }
 
-// ready returns the addresses of the ready endpoints of a port among slices, as host:port
-// in order, and their pods.
-func ready(all []*discoveryv1.EndpointSlice, port string) (addresses []string, pods []types.NamespacedName) {
+// ready returns the ready endpoints of a port among slices.
+func ready(all []*discoveryv1.EndpointSlice, port string) *endpoints {
+	out := &endpoints{}
 	for _, s := range all {
 		if ours(s) {
 			continue
@@ -41,15 +40,14 @@ func ready(all []*discoveryv1.EndpointSlice, port string) (addresses []string, p
 				if e.Conditions.Ready != nil && !*e.Conditions.Ready || len(e.Addresses) == 0 {
 					continue
 				}
-				addresses = append(addresses, net.JoinHostPort(e.Addresses[0], strconv.Itoa(int(*p.Port))))
+				out.addresses = append(out.addresses, net.JoinHostPort(e.Addresses[0], strconv.Itoa(int(*p.Port))))
 				if e.TargetRef != nil && e.TargetRef.Kind == "Pod" {
-					pods = append(pods, types.NamespacedName{Namespace: s.Namespace, Name: e.TargetRef.Name})
+					out.pods = append(out.pods, types.NamespacedName{Namespace: s.Namespace, Name: e.TargetRef.Name})
 				}
 			}
 		}
 	}
-	slices.Sort(addresses)
-	return slices.Compact(addresses), pods
+	return out.sorted()
 }
 
 // portIn returns the number of a port in a slice, or 0.

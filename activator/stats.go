@@ -88,7 +88,7 @@ func (t *teller) since(told map[string]serving.Requests) *serving.Stats {
 	line := &serving.Stats{Began: t.set.began, Services: map[string]*serving.Requests{}}
 	now := t.set.all()
 	for name, is := range now {
-		if was, ok := told[name]; !ok || was != is {
+		if was, ok := told[name]; !ok || !was.Equal(&is) {
 			told[name] = is
 			line.Services[name] = &is
 		}
@@ -117,6 +117,7 @@ func (s *Set) all() map[string]serving.Requests {
 	for name, g := range sums {
 		out[name] = serving.Requests{
 			InFlight: g.InFlight, Held: g.Held, Stable: g.Concurrency, Panic: g.PanicConcurrency, StableRate: g.Rate, PanicRate: g.PanicRate, Last: g.LastRequest.Round(0),
+			Split: serving.SplitFor(g.Split),
 		}
 	}
 	return out

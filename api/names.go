@@ -343,6 +343,16 @@ const (
 	// AnnotationRolledOut, on the ControllerRevision of a revision of an InferenceService, is when all replicas last began to be of it: a
 	// time of RFC 3339.
 	AnnotationRolledOut = "berth.dev/rolled-out"
+	// AnnotationBackedOut, on the ControllerRevision of a canary of an InferenceService, is why it was backed out, and its share:
+	// core/serving.BackOut as JSON.
+	AnnotationBackedOut = "berth.dev/backed-out"
+	// AnnotationCanaryLimits, on an InferenceService, says when a canary is backed out: see core/serving.ParseCanaryLimits.
+	AnnotationCanaryLimits = "berth.dev/canary-limits"
+	// AnnotationSplit, on a Service of an InferenceService, is the revision of its canary and the share of the requests that goes to it,
+	// in percent: "<revision>=<percent>".
+	AnnotationSplit = "berth.dev/split"
+	// LabelCanary, with the value "true", is on the Deployment, the Service, and the pods of a canary.
+	LabelCanary = "berth.dev/canary"
 
 	// AnnotationSimulatedFiles, on a PersistentVolumeClaim of the simulated fleet, lists the files that its volume is to have, with
 	// spaces between them: a simulated model server looks for its model among them. Without it, a model is there.

@@ -175,6 +175,74 @@ func TestServiceRollback(t *testing.T) {
 	}
 }
 
+// canaryStage is serviceStage with a canary of mnist, whose newest revision answers a fifth of the requests.
+func canaryStage(t testing.TB, reason, message string) *stage {
+	t.Helper()
+	s := newStage(t, append(lab(), revisionOf("mnist", "fedcba9876543210", 1, "pvc://models/mnist-v1", true), revisionOf("mnist", "0123456789abcdef", 2, "pvc://models/mnist", false))...)
+	addServices(t, s, func(u *unstructured.Unstructured) {
+		if u.GetName() != "mnist" {
+			return
+		}
+		set := func(value any, fields ...string) {
+			if err := unstructured.SetNestedField(u.Object, value, fields...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		set(int64(20), "spec", "predictor", "canaryTrafficPercent")
+		set([]any{
+			map[string]any{"type": "Canary", "status": "True", "reason": reason, "message": message, "lastTransitionTime": at(time.Hour)},
+			map[string]any{"type": "Ready", "status": "True", "reason": reason, "message": "1 of 1 replica ready; " + message, "lastTransitionTime": at(time.Hour)},
+		}, "status", "conditions")
+		set([]any{
+			map[string]any{"revisionName": "mnist-predictor-0123456789abcdef", "latestRevision": true, "percent": int64(20), "tag": "latest", "answers": int64(41), "errors": int64(1), "p95": "120ms"},
+			map[string]any{"revisionName": "mnist-predictor-fedcba9876543210", "latestRevision": false, "percent": int64(80), "tag": "prev", "answers": int64(165), "errors": int64(0), "p95": "95ms"},
+		}, "status", "components", "predictor", "traffic")
+	})
+	return s
+}
+
+func TestServicePromote(t *testing.T) {
+	s := canaryStage(t, "Canary", "the new revision gets 20% of the requests")
+	golden.File(t, "service_show_canary.txt", s.ok("service", "show", "mnist", "-n", "vision"))
+	const says = "the newest revision of service vision/mnist takes the place of the one before\n  `berth service show mnist` shows how far it is; if the service is applied from files, remove canaryTrafficPercent there too\n"
+	share := func(s *stage) (percent, least int64, has bool) {
+		u, err := s.dynamic.Resource(kserve.InferenceServices).Namespace("vision").Get(t.Context(), "mnist", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		percent, has, _ = unstructured.NestedInt64(u.Object, "spec", "predictor", "canaryTrafficPercent")
+		least, _, _ = unstructured.NestedInt64(u.Object, "spec", "predictor", "maxReplicas")
+		return percent, least, has
+	}
+	if got := s.ok("service", "promote", "mnist", "-n", "vision"); got != says {
+		t.Errorf("it says %q", got)
+	}
+	if percent, most, has := share(s); has || most != 3 {
+		t.Errorf("after it is promoted, canaryTrafficPercent is %d, and maxReplicas %d", percent, most)
+	}
+	bad := canaryStage(t, "CanaryBackedOut", "the new revision was backed out and gets no requests: 4 of its 20 answers were errors")
+	for args, want := range map[string]string{
+		"service promote mnist -n vision": "service vision/mnist: the new revision was backed out and gets no requests: 4 of its 20 answers were errors. To end the canary, use `berth service rollback mnist`; to promote it all the same, add --force",
+		"service promote wrong -n vision": "service vision/wrong has no canary, as spec.predictor.canaryTrafficPercent is not set",
+		"service promote mnst -n vision":  "did you mean mnist?",
+		"service promote":                 "accepts 1 arg(s), received 0",
+	} {
+		if _, stderr, code := bad.run(append([]string{"berth"}, strings.Fields(args)...)...); code == 0 || !strings.Contains(stderr, want) {
+			t.Errorf("berth %s exits with %d and says %q, want %q", args, code, stderr, want)
+		}
+	}
+	if got := bad.ok("service", "promote", "mnist", "-n", "vision", "--force"); got != says {
+		t.Errorf("with --force it says %q", got)
+	}
+	back := canaryStage(t, "Canary", "")
+	if got := back.ok("service", "rollback", "mnist", "-n", "vision"); !strings.HasPrefix(got, "service vision/mnist goes back to revision 1 ") {
+		t.Errorf("a rollback says %q", got)
+	}
+	if percent, _, has := share(back); has {
+		t.Errorf("after a rollback canaryTrafficPercent is %d", percent)
+	}
+}
+
 func TestServiceStopStartDelete(t *testing.T) {
 	s := serviceStage(t)
 	for _, step := range []struct{ args, says string }{

@@ -27,6 +27,7 @@ type Model struct {
 	Name   string
 	Load   time.Duration // from its start until it answers
 	Takes  time.Duration // for an answer
+	Fails  float64       // the part of the answers that are errors
 	Absent bool          // the server finds no model, and looks for one again and again
 
 	server *modelServer // nil is one that is taken to find its model
@@ -153,5 +154,5 @@ func model(c *container, now time.Time) *kubelet.Model {
 	if m == nil {
 		return nil
 	}
-	return &kubelet.Model{Name: m.Name, Ready: c.isReady(now), Takes: m.Takes}
+	return &kubelet.Model{Name: m.Name, Ready: c.isReady(now), Takes: m.Takes, Fails: m.Fails}
 }

@@ -31,10 +31,11 @@ type simulation struct {
 	jupyter        *string
 	stop           *time.Duration
 	loading, takes *time.Duration // of a model server: until it is ready, and for an answer
+	fails          *float64       // the part of the answers of a model server that are errors
 }
 
 // simulationFields are the fields that the annotation may have.
-var simulationFields = []string{"duration", "exitCode", "utilization", "memory", "cpu", "logs", "jupyter", "stop", "load", "takes", "containers"}
+var simulationFields = []string{"duration", "exitCode", "utilization", "memory", "cpu", "logs", "jupyter", "stop", "load", "takes", "fails", "containers"}
 
 // parseSimulation reads the annotation berth.dev/simulate, JSON or YAML, for the
 // container of that name: its own part over the part for all. The error names
@@ -112,6 +113,12 @@ func (s *simulation) field(key string, value *yaml.Node) error {
 		} else {
 			s.takes = &d
 		}
+	case "fails":
+		part, err := strconv.ParseFloat(value.Value, 64)
+		if err != nil || !(part >= 0 && part <= 1) {
+			return fmt.Errorf("%q is not a part of the answers; write a number from 0 to 1", value.Value)
+		}
+		s.fails = &part
 	case "duration":
 		d, err := time.ParseDuration(value.Value)
 		if err != nil || d < 0 {
@@ -259,6 +266,9 @@ func (s simulation) apply(plan Plan, devices []sharing.Device) Plan {
 		}
 		if s.takes != nil {
 			own.Takes = *s.takes
+		}
+		if s.fails != nil {
+			own.Fails = *s.fails
 		}
 		plan.Model = &own
 	}

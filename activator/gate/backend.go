@@ -23,24 +23,51 @@ type Backend struct {
 // Address returns where the backend is, as host:port.
 func (b *Backend) Address() string { return b.address }
 
-// pick returns the backend with the fewest requests in flight that has room for one
-// more, of equal ones the next in turn; nil if none has.
-func (g *Gate) pick(now time.Time) *Backend {
+// pool is the backends of one revision.
+type pool struct {
+	backends []*Backend
+	turn     int // the backend that is looked at first
+}
+
+// find returns the backend with the fewest requests in flight that has room for one
+// more, of equal ones the next in turn; nil if none has. most is how many one takes; 0 is
+// without a limit.
+func (p *pool) find(now time.Time, most int) *Backend {
 	var best *Backend
-	n := len(g.backends)
+	n := len(p.backends)
 	for i := range n {
-		b := g.backends[(g.turn+i)%n]
-		if g.limits.PerBackend > 0 && b.inFlight >= g.limits.PerBackend || now.Before(b.rests) {
+		b := p.backends[(p.turn+i)%n]
+		if most > 0 && b.inFlight >= most || now.Before(b.rests) {
 			continue
 		}
 		if best == nil || b.inFlight < best.inFlight {
 			best = b
 		}
 	}
-	if best != nil {
-		g.turn = (g.turn + 1) % n
-	}
 	return best
+}
+
+// next turns to the backend after the one that was looked at first.
+func (p *pool) next() { p.turn = (p.turn + 1) % len(p.backends) }
+
+// give sends a request to a backend with room, by the split if there is one; false is
+// that none has.
+func (g *Gate) give(t *Ticket, now time.Time) bool {
+	from, b := &g.stable, g.stable.find(now, g.limits.PerBackend)
+	if s := g.split; s != nil {
+		canary := g.canary.find(now, g.limits.PerBackend)
+		toCanary, ok, share := s.share.Choose(s.percent, b != nil, canary != nil)
+		if s.share = share; ok && toCanary {
+			from, b = &g.canary, canary
+		}
+	}
+	if b == nil {
+		return false
+	}
+	from.next()
+	b.inFlight++
+	t.backend, t.split, t.canary = b, g.split, from == &g.canary
+	return true
 }
 
 // rest leaves a backend alone that refused a connection.
@@ -53,9 +80,11 @@ func (b *Backend) rest(now time.Time) {
 // none rests.
 func (g *Gate) nextRest(now time.Time) time.Time {
 	var first time.Time
-	for _, b := range g.backends {
-		if b.rests.After(now) && (first.IsZero() || b.rests.Before(first)) {
-			first = b.rests
+	for _, p := range []*pool{&g.stable, &g.canary} {
+		for _, b := range p.backends {
+			if b.rests.After(now) && (first.IsZero() || b.rests.Before(first)) {
+				first = b.rests
+			}
 		}
 	}
 	return first

@@ -16,8 +16,9 @@ type Gate struct {
 
 	mu       sync.Mutex
 	limits   Limits
-	backends []*Backend
-	turn     int       // the backend that is looked at first
+	stable   pool
+	canary   pool      // empty without a split
+	split    *split    // nil is that all requests are for one revision
 	waiting  list.List // of *Ticket that wait, in the order of their arrival
 	held     int       // length of waiting
 	bytes    int64     // of those that wait
@@ -33,6 +34,8 @@ type Gate struct {
 // A Ticket is one request, from its arrival until it has ended.
 type Ticket struct {
 	backend  *Backend // that has the request; nil while it is held
+	split    *split   // by which the backend was chosen; nil is none
+	canary   bool     // the backend is of the canary
 	number   uint64   // of its arrival
 	bytes    int64
 	deadline time.Time
@@ -61,26 +64,47 @@ func (g *Gate) SetLimits(l Limits) {
 }
 
 // SetBackends replaces the addresses. Requests at one that is left out go on there.
-func (g *Gate) SetBackends(addresses []string) {
+func (g *Gate) SetBackends(addresses []string) { g.SetSplit(addresses, nil, "", 0) }
+
+// SetSplit replaces the addresses of both revisions, and the share of the requests that
+// the canary gets, in percent. A canary without a name is none.
+func (g *Gate) SetSplit(addresses, canaries []string, revision string, percent int) {
 	g.mu.Lock()
-	now := make([]*Backend, 0, len(addresses))
-	for _, a := range addresses {
-		i := slices.IndexFunc(g.backends, func(b *Backend) bool { return b.address == a })
-		if i < 0 {
-			now = append(now, &Backend{address: a})
-		} else {
-			now = append(now, g.backends[i])
-		}
+	had := slices.Concat(g.stable.backends, g.canary.backends)
+	g.stable, g.canary = pool{backends: keep(had, addresses)}, pool{}
+	if revision != "" {
+		g.canary.backends = keep(had, canaries)
 	}
-	g.backends, g.turn = now, 0
+	g.split = g.split.with(revision, percent)
 	g.unlock(g.dispatch(time.Now()))
 }
 
-// Empty reports whether there is no backend.
+// keep returns the backends at addresses, of those that there were and new ones.
+func keep(had []*Backend, addresses []string) []*Backend {
+	now := make([]*Backend, 0, len(addresses))
+	for _, a := range addresses {
+		i := slices.IndexFunc(had, func(b *Backend) bool { return b.address == a })
+		if i < 0 {
+			now = append(now, &Backend{address: a})
+		} else {
+			now = append(now, had[i])
+		}
+	}
+	return now
+}
+
+// Empty reports whether there is no backend that requests may go to.
 func (g *Gate) Empty() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return len(g.backends) == 0
+	return len(g.stable.backends) == 0 && (len(g.canary.backends) == 0 || g.split.percent == 0)
+}
+
+// Splits reports whether requests are divided between two revisions.
+func (g *Gate) Splits() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.split != nil
 }
 
 // Close refuses all requests that are held or come, for the reason in text, a clause
@@ -111,12 +135,10 @@ func (g *Gate) Try() (*Ticket, error) {
 	if g.held > 0 {
 		return nil, nil
 	}
-	b := g.pick(now)
-	if b == nil {
+	t := &Ticket{number: g.arrivals, deadline: now.Add(g.limits.Wait)}
+	if !g.give(t, now) {
 		return nil, nil
 	}
-	b.inFlight++
-	t := &Ticket{number: g.arrivals, backend: b, deadline: now.Add(g.limits.Wait)}
 	g.count(now)
 	return t, nil
 }

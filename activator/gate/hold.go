@@ -57,13 +57,11 @@ func (g *Gate) dispatch(now time.Time) []func() {
 			calls = append(calls, g.refuse(t, tooLong(g.limits)))
 			continue
 		}
-		b := g.pick(now)
-		if b == nil {
+		if !g.give(t, now) {
 			break
 		}
 		g.drop(t)
-		b.inFlight++
-		t.backend, t.bytes = b, 0 // what is kept of it is sent on
+		t.bytes = 0 // what is kept of it is sent on
 		calls = append(calls, func() { t.decided(nil) })
 	}
 	g.callWake(now)

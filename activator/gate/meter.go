@@ -1,6 +1,10 @@
 package gate
 
-import "time"
+import (
+	"time"
+
+	"berth.dev/berth/core/serving"
+)
 
 // The windows that a Gate's figures are averaged over.
 const (
@@ -89,13 +93,14 @@ func (m *meter) over(window time.Duration, now time.Time) (concurrency, rate flo
 
 // Stats are the figures of a service.
 type Stats struct {
-	InFlight, Held   int       // requests now: at a backend, and held
-	Concurrency      float64   // mean of requests in flight and held, over Stable
-	PanicConcurrency float64   // the same over Panic
-	Rate             float64   // requests that arrive in a second, over Stable
-	PanicRate        float64   // the same over Panic
-	LastRequest      time.Time // when the last one arrived or ended; zero if none did
-	Arrived, Refused int       // requests since the start: all that were not refused at once, and those refused, at once or later
+	InFlight, Held   int            // requests now: at a backend, and held
+	Concurrency      float64        // mean of requests in flight and held, over Stable
+	PanicConcurrency float64        // the same over Panic
+	Rate             float64        // requests that arrive in a second, over Stable
+	PanicRate        float64        // the same over Panic
+	LastRequest      time.Time      // when the last one arrived or ended; zero if none did
+	Arrived, Refused int            // requests since the start: all that were not refused at once, and those refused, at once or later
+	Split            *serving.Split // what came of requests by revision; nil is that they are not divided
 }
 
 // Stats returns the figures at this moment.
@@ -106,6 +111,7 @@ func (g *Gate) Stats() Stats {
 	s := Stats{InFlight: g.meter.inside - g.held, Held: g.held, LastRequest: g.last, Arrived: int(g.arrivals), Refused: g.refused}
 	s.Concurrency, s.Rate = g.meter.over(Stable, now)
 	s.PanicConcurrency, s.PanicRate = g.meter.over(Panic, now)
+	s.Split = g.split.seen(now)
 	return s
 }
 
@@ -118,7 +124,7 @@ func (s Stats) Plus(o Stats) Stats {
 	return Stats{
 		InFlight: s.InFlight + o.InFlight, Held: s.Held + o.Held, Arrived: s.Arrived + o.Arrived, Refused: s.Refused + o.Refused, LastRequest: last,
 		Concurrency: s.Concurrency + o.Concurrency, PanicConcurrency: s.PanicConcurrency + o.PanicConcurrency,
-		Rate: s.Rate + o.Rate, PanicRate: s.PanicRate + o.PanicRate,
+		Rate: s.Rate + o.Rate, PanicRate: s.PanicRate + o.PanicRate, Split: s.Split.Plus(o.Split),
 	}
 }
 

@@ -97,21 +97,23 @@ func (s *Service) answer(w http.ResponseWriter, r *http.Request, ticket *gate.Ti
 		s.fail(w, r, err)
 		return
 	}
-	v := &visit{service: s, proxy: s.proxy, transport: s.http1, ticket: ticket}
+	v := &visit{service: s, proxy: s.proxy, transport: s.http1, ticket: ticket, began: time.Now()}
 	if r.ProtoMajor == 2 {
 		v.transport = s.http2
 	}
-	began := time.Now()
+	began := v.began
 	defer func() {
 		if s.times.Answered != nil {
 			s.times.Answered(time.Since(began).Seconds())
 		}
 		if !v.ended { // also when the proxy panics, to cut off a response that a backend did not end
+			s.Ended(ticket, v.failed || !v.answered && r.Context().Err() == nil, time.Since(v.began))
 			s.Leave(ticket)
 		}
 	}()
 	v.proxy.Transport = v
 	v.proxy.ServeHTTP(w, r)
+	v.answered = true
 }
 
 // size returns about how many bytes a request takes that is held: its head. Its body
@@ -132,7 +134,10 @@ type visit struct {
 	proxy     httputil.ReverseProxy
 	transport http.RoundTripper
 	ticket    *gate.Ticket
-	ended     bool // the ticket holds nothing
+	began     time.Time // when it went to the backend that it is at
+	ended     bool      // the ticket holds nothing
+	answered  bool      // to its end
+	failed    bool      // by the backend: an error, or none at all
 	body      body
 }
 
@@ -145,16 +150,19 @@ func (v *visit) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Body = &v.body
 	}
 	for {
-		r.URL.Host = v.ticket.Backend().Address()
+		r.URL.Host, v.began = v.ticket.Backend().Address(), time.Now()
 		resp, err := v.transport.RoundTrip(r)
 		if err == nil {
 			v.service.Took(v.ticket)
+			v.failed = resp.StatusCode >= http.StatusInternalServerError
 			return resp, nil
 		}
 		var refused *refusedError
 		if !errors.As(err, &refused) || v.body.begun.Load() {
+			v.failed = r.Context().Err() == nil // else the client has gone
 			return nil, err
 		}
+		v.service.Ended(v.ticket, true, 0)
 		v.service.log.Debug("a replica refused a connection", "service", v.service.name, "address", r.URL.Host, "err", err)
 		p := newParked(v.service)
 		p.ticket = v.ticket

@@ -27,7 +27,7 @@ func (s *Status) DeepCopyInto(out *Status) {
 	*out = *s
 	out.Conditions, out.Components, out.Address = slices.Clone(s.Conditions), maps.Clone(s.Components), copyOf(s.Address)
 	for k, c := range out.Components {
-		c.Address = copyOf(c.Address)
+		c.Address, c.Traffic = copyOf(c.Address), slices.Clone(c.Traffic)
 		out.Components[k] = c
 	}
 	if m := copyOf(s.ModelStatus); m != nil {

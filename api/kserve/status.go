@@ -13,6 +13,8 @@ const (
 	ConditionStopped        = "Stopped"
 	// ConditionGPUQueued is True while a replica waits for GPUs; its message says for what.
 	ConditionGPUQueued = "GPUQueued"
+	// ConditionCanary is True while a new revision answers a share of the requests; it is Berth's, too.
+	ConditionCanary = "Canary"
 )
 
 // Status has KServe's shape (pkg/apis/serving/v1beta1/inference_service_status.go).
@@ -51,7 +53,27 @@ type Component struct {
 	PreviousRolledoutRevision string   `json:"previousRolledoutRevision,omitempty"` // and the one before
 	URL                       string   `json:"url,omitempty"`
 	Address                   *Address `json:"address,omitempty"`
+	// Traffic is how requests are divided between two revisions; none is that they are not.
+	Traffic []Traffic `json:"traffic,omitempty"`
 }
+
+// Traffic is the share of one revision. Its first fields are those of Knative's TrafficTarget, as KServe has them; the others are Berth's.
+type Traffic struct {
+	RevisionName   string `json:"revisionName"`
+	LatestRevision bool   `json:"latestRevision"`
+	Percent        int    `json:"percent"`
+	Tag            string `json:"tag,omitempty"` // TagLatest or TagPrevious
+
+	Answers int    `json:"answers"`       // over the last five minutes, with errors
+	Errors  int    `json:"errors"`        // of them
+	P95     string `json:"p95,omitempty"` // of those without an error, such as 120ms
+}
+
+// The tags of revisions.
+const (
+	TagLatest   = "latest"
+	TagPrevious = "prev"
+)
 
 // ModelStatus says whether the model of the spec is the one that is served.
 type ModelStatus struct {

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/api"
+	"berth.dev/berth/api/kserve"
 	"berth.dev/berth/cli/term"
 	rules "berth.dev/berth/core/serving"
 	objects "berth.dev/berth/kube/serving"
@@ -21,6 +22,7 @@ import (
 // The states of a revision.
 const (
 	revisionCurrent = "Current"    // the newest, of which all replicas once were
+	revisionCanary  = "Canary"     // the newest, which gets a share of the requests beside the last that rolled out
 	revisionNew     = "New"        // the newest, of which not all replicas have been yet
 	revisionOld     = "RolledOut"  // all replicas once were of it
 	revisionNever   = "NeverReady" // not all replicas ever were of it
@@ -31,11 +33,20 @@ type revision struct {
 	Number    int64  `json:"number"`
 	Revision  string `json:"revision"` // as pods have it
 	Name      string `json:"name"`     // of its ControllerRevision
-	State     string `json:"state"`    // Current, New, RolledOut, or NeverReady
+	State     string `json:"state"`    // Current, Canary, New, RolledOut, or NeverReady
 	Replicas  int    `json:"replicas"` // that there are of it
 	Model     string `json:"model"`    // or the image of containers of the user's own
 	RolledOut string `json:"rolledOut,omitempty"`
-	Created   string `json:"created"` // RFC 3339, as is RolledOut
+	Created   string `json:"created"`           // RFC 3339, as is RolledOut
+	Traffic   *share `json:"traffic,omitempty"` // of two revisions between which requests are divided
+}
+
+// share is what a revision gets of the requests, and what came of them in the last five minutes.
+type share struct {
+	Percent int    `json:"percent"`
+	Answers int    `json:"answers"` // with errors
+	Errors  int    `json:"errors"`
+	P95     string `json:"p95,omitempty"` // how long 19 of 20 answers without an error took at most
 }
 
 // history are the revisions that are kept of a service, the newest first.
@@ -71,8 +82,8 @@ func (s *services) revisions(ctx context.Context, o *service, pods []*corev1.Pod
 	return out, nil
 }
 
-// list is what is shown of them.
-func (h *history) list() []revision {
+// list is what is shown of them, of a service whose requests are divided so; none is that they are not.
+func (h *history) list(traffic []kserve.Traffic) []revision {
 	out := []revision{}
 	last := rules.RolledOut(h.values)
 	for i, one := range h.objects {
@@ -89,12 +100,28 @@ func (h *history) list() []revision {
 		case !v.RolledOut.IsZero():
 			r.State = revisionOld
 		}
+		for _, t := range traffic {
+			if t.RevisionName == v.Name {
+				r.Traffic = &share{t.Percent, t.Answers, t.Errors, t.P95}
+				if t.LatestRevision {
+					r.State = revisionCanary
+				}
+			}
+		}
 		if !v.RolledOut.IsZero() {
 			r.RolledOut = v.RolledOut.UTC().Format(time.RFC3339)
 		}
 		out = append(out, r)
 	}
 	return out
+}
+
+// cells are those of a table.
+func (s *share) cells() []string {
+	if s == nil {
+		return []string{"-", "-", "-", "-"}
+	}
+	return []string{fmt.Sprintf("%d%%", s.Percent), fmt.Sprint(s.Answers), fmt.Sprint(s.Errors), cmp.Or(s.P95, "-")}
 }
 
 // short is a revision as tables show it.
@@ -105,9 +132,18 @@ func (d *detail) printRevisions(w io.Writer, screen term.Screen, bare bool, now 
 	if len(d.Revisions) == 0 {
 		return nil
 	}
+	divided := slices.ContainsFunc(d.Revisions, func(r revision) bool { return r.Traffic != nil })
 	t := &term.Table{Head: []string{"NUMBER", "REVISION", "STATE", "REPLICAS", "AGE", "MODEL"}, Gap: 2, Spare: []string{"AGE", "REPLICAS", "REVISION"}}
+	if divided {
+		t.Head = slices.Insert(t.Head, 3, "SHARE", "REQUESTS", "ERRORS", "P95")
+		t.Spare = append(t.Spare, "P95")
+	}
 	for _, r := range d.Revisions {
-		t.Add(fmt.Sprint(r.Number), short(r.Revision), r.State, fmt.Sprint(r.Replicas), age(now, r.Created), cmp.Or(r.Model, "-"))
+		cells := []string{fmt.Sprint(r.Number), short(r.Revision), r.State, fmt.Sprint(r.Replicas), age(now, r.Created), cmp.Or(r.Model, "-")}
+		if divided {
+			cells = slices.Insert(cells, 3, r.Traffic.cells()...)
+		}
+		t.Add(cells...)
 	}
 	term.PrintLine(w, "")
 	return t.Write(w, screen, bare)

@@ -36,7 +36,7 @@ func newRollback(o client.Options) *cobra.Command {
 		Short: "Give a model service the spec of an earlier revision",
 		Long: "Write the spec of an earlier revision into a service; its replicas are replaced as for every change. Without --to it is\n" +
 			"the last other revision of which all replicas were ready, so a second rollback undoes the first. How many replicas there\n" +
-			"are stays as it is. `berth service show` lists the revisions that are kept.",
+			"are stays as it is, and a canary ends. `berth service show` lists the revisions that are kept.",
 		Example:           "  berth service rollback mnist\n  berth service rollback mnist --to 3",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: r.completeNames,
@@ -71,7 +71,7 @@ func (r *rollback) run(ctx context.Context, name string) error {
 	if same {
 		return fmt.Errorf("%s already has the spec of revision %d; what differs are labels, annotations, or the runtime: see `kubectl describe controllerrevision %s -n %s` and `kubectl get clusterservingruntimes`", o.at(), to.Revision, to.Name, to.Namespace)
 	}
-	if err := s.respec(ctx, o, spec); err != nil {
+	if err := s.respec(ctx, o, "roll back", spec); err != nil {
 		return err
 	}
 	_, err = term.Printf(s.options.Out, "%s goes back to revision %d (%s)\n  `%s service show %s` shows how far it is; if the service is applied from files, change them too\n",
@@ -135,7 +135,7 @@ func (h *history) names() string {
 }
 
 // respec writes the spec of a service, unless it has changed since it was read.
-func (s *services) respec(ctx context.Context, o *service, spec map[string]any) error {
+func (s *services) respec(ctx context.Context, o *service, what string, spec map[string]any) error {
 	type change struct {
 		Op    string `json:"op"`
 		Path  string `json:"path"`
@@ -149,5 +149,5 @@ func (s *services) respec(ctx context.Context, o *service, spec map[string]any) 
 	if apierrors.IsConflict(err) {
 		return fmt.Errorf("%s has changed in the meantime; look at it and try again", o.at())
 	}
-	return s.refused("roll back "+o.at(), "patch", err)
+	return s.refused(what+" "+o.at(), "patch", err)
 }

@@ -31,7 +31,7 @@ func newShow(o client.Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "show NAME",
 		Short:             "Show a model service: URL, runtime, model, replicas, revisions, conditions",
-		Long:              "Show what a service serves and how, what its model lacks, each replica with its node and GPUs, the\nrevisions to which `berth service rollback` can go back, and its conditions.",
+		Long:              "Show what a service serves and how, what its model lacks, each replica with its node and GPUs, the\nrevisions to which `berth service rollback` can go back, and its conditions. While a canary answers, each of the two\nrevisions has its share of the requests, and what came of them in the last five minutes.",
 		Example:           "  berth service show mnist\n  berth service show mnist -o json",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: s.completeNames,
@@ -114,7 +114,7 @@ func (s *show) run(ctx context.Context, name string) error {
 	if err != nil && !apierrors.IsForbidden(err) {
 		return all.refused("list the revisions of "+o.at(), "list", err)
 	}
-	d.Revisions = kept.list()
+	d.Revisions = kept.list(o.Status.Components[kserve.ComponentPredictor].Traffic)
 	return s.print(d)
 }
 

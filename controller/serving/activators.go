@@ -209,6 +209,7 @@ func (a *activators) Traffic(namespace, name string) (t rules.Traffic, ok bool) 
 		ok = true
 		t.InFlight, t.Held = t.InFlight+s.InFlight, t.Held+s.Held
 		t.Stable, t.Panic, t.StableRate, t.PanicRate = t.Stable+s.Stable, t.Panic+s.Panic, t.StableRate+s.StableRate, t.PanicRate+s.PanicRate
+		t.Split = t.Split.Plus(s.Split.Value())
 		if s.Last.After(t.Last) {
 			t.Last = s.Last
 		}

@@ -58,6 +58,10 @@ type memory struct {
 	moves    string             // why replicas leave their nodes, as an event said
 	allowed  allowed
 	unkept   string // what an event said of a revision that cannot be kept
+
+	record    *appsv1.ControllerRevision // of the revision that a canary is beside, as it was read last
+	backedOut backedOut
+	shown     shown
 }
 
 // heard is what was read in the log of a pod.
@@ -115,15 +119,23 @@ type pass struct {
 	mem       *memory
 	written   *objects.Written
 	runtime   *objects.Runtime // nil with containers of the user's own
-	made      *objects.Children
+	runtimes  []*objects.Runtime
+	newest    *objects.Children    // of the spec as it is; nil if nothing was made
+	made      *objects.Children    // of the revision that a canary is beside, else newest
 	existing  *appsv1.Deployment   // nil if there is none
-	pods      []*corev1.Pod        // that are not being deleted and have not ended
+	pods      []*corev1.Pod        // that are not being deleted and have not ended, without those of a canary
 	revisions []rules.Revision     // that are kept, in no order
 	leave     map[types.UID]string // why pods leave their nodes
 	taken     string               // which name of a child another object has, as a sentence; "" is none
 	behind    bool                 // all requests go through activators
 	refused   string               // what the API server says to a child that it does not take; "" is nothing
 	again     time.Duration        // look again after this; 0 is when something changes
+
+	traffic  *rules.Traffic    // nil is not counted
+	canary   *rules.CanarySeen // nil is none
+	beside   rules.Revision    // that the canary is beside
+	canaries []*corev1.Pod     // as pods
+	earlier  bool              // pods of an earlier canary are there, if only at their end
 }
 
 // later asks for another look after d, at the latest.
@@ -157,6 +169,8 @@ func (p *pass) run(ctx context.Context) error {
 		}
 	}
 	p.see(ctx, seen)
+	p.seeCanary(ctx)
+	seen.Canary = p.canary
 	if err := errors.Join(p.complete(ctx, seen), p.protect(ctx, seen), p.measure(ctx)); err != nil {
 		return err
 	}
@@ -182,18 +196,17 @@ func (p *pass) read(ctx context.Context) (fault *rules.Fault, err error) {
 	if err := p.client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
 	}
-	var runtimes []*objects.Runtime
 	for i := range own.Items {
 		if r, err := objects.RuntimeOf(&own.Items[i].ObjectMeta, own.Items[i].Spec, false); err == nil { // one that cannot be read serves nothing
-			runtimes = append(runtimes, r)
+			p.runtimes = append(p.runtimes, r)
 		}
 	}
 	for i := range all.Items {
 		if r, err := objects.RuntimeOf(&all.Items[i].ObjectMeta, all.Items[i].Spec, true); err == nil {
-			runtimes = append(runtimes, r)
+			p.runtimes = append(p.runtimes, r)
 		}
 	}
-	p.runtime, fault = objects.Choose(p.written, runtimes)
+	p.runtime, fault = objects.Choose(p.written, p.runtimes)
 	return fault, nil
 }
 
@@ -213,8 +226,14 @@ func (p *pass) look(ctx context.Context) error {
 	}
 	for i := range list.Items {
 		pod := &list.Items[i]
-		if pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodFailed && pod.Status.Phase != corev1.PodSucceeded {
+		there := pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodFailed && pod.Status.Phase != corev1.PodSucceeded
+		switch canary := objects.IsCanary(pod.Labels); {
+		case canary && there:
+			p.canaries = append(p.canaries, pod)
+		case there:
 			p.pods = append(p.pods, pod)
+		case canary:
+			p.earlier = true
 		}
 	}
 	p.forget()
@@ -224,7 +243,7 @@ func (p *pass) look(ctx context.Context) error {
 // forget drops what is remembered of pods that are gone.
 func (p *pass) forget() {
 	gone := func(uid types.UID) bool {
-		return !slices.ContainsFunc(p.pods, func(pod *corev1.Pod) bool { return pod.UID == uid })
+		return !slices.ContainsFunc(p.all(), func(pod *corev1.Pod) bool { return pod.UID == uid })
 	}
 	maps.DeleteFunc(p.mem.heard, func(uid types.UID, _ heard) bool { return gone(uid) })
 	maps.DeleteFunc(p.mem.starting, func(uid types.UID, _ bool) bool { return gone(uid) })
@@ -236,13 +255,12 @@ func (p *pass) want() (int, string) {
 	if s.Stopped {
 		return 0, "the service is stopped"
 	}
-	has := rules.Replicas{Wanted: p.wanted(), Ready: p.ready(), New: p.existing == nil}
-	var traffic *rules.Traffic
 	if p.o.Traffic != nil {
 		if t, ok := p.o.Traffic(p.object.Namespace, p.object.Name); ok {
-			traffic = &t
+			p.traffic = &t
 		}
 	}
+	traffic, has := p.traffic, rules.Replicas{Wanted: p.wanted(), Ready: p.ready(), New: p.existing == nil}
 	now := p.now()
 	n, why := p.mem.history.Want(now, &s.Scale, has, traffic)
 	if traffic != nil && n > 0 && s.Scale.Follows() {

@@ -22,10 +22,10 @@ const eventRevision = "RevisionNotKept"
 
 // revision is the name of the newest revision; "" is that there is none, as nothing was made.
 func (p *pass) revision() string {
-	if p.made == nil {
+	if p.newest == nil {
 		return ""
 	}
-	return objects.RevisionName(p.object.Name, p.made.Revision)
+	return objects.RevisionName(p.object.Name, p.newest.Revision)
 }
 
 // readRevisions reads which revisions are kept.
@@ -35,7 +35,7 @@ func (p *pass) readRevisions(ctx context.Context) error {
 		return fmt.Errorf("list the revisions of the service: %w", err)
 	}
 	pods := map[string]int{}
-	for _, pod := range p.pods {
+	for _, pod := range p.all() {
 		pods[objects.RevisionName(p.object.Name, revisionOf(pod))]++
 	}
 	for i := range list.Items {
@@ -60,14 +60,14 @@ func (p *pass) record(ctx context.Context) error {
 			continue
 		}
 		if there = true; r.Number != number {
-			if err := p.patchRevision(ctx, name, fmt.Sprintf(`{"revision":%d}`, number)); err != nil {
+			if err := p.patchRevision(ctx, name, fmt.Sprintf(`{"revision":%d,"metadata":{"annotations":{%q:null}}}`, number, api.AnnotationBackedOut)); err != nil {
 				return err
 			}
-			r.Number = number
+			r.Number, r.BackedOut = number, nil
 		}
 	}
 	if !there {
-		one, err := p.written.Record(p.made.Revision, number)
+		one, err := p.written.Record(p.newest.Revision, number)
 		if err != nil {
 			return err
 		}
@@ -120,7 +120,7 @@ func (p *pass) patchRevision(ctx context.Context, name, change string) error {
 // complete marks the newest revision when a rollout to it is complete.
 func (p *pass) complete(ctx context.Context, seen *rules.Seen) error {
 	name := p.revision()
-	if rolled := rules.RolledOut(p.revisions); !seen.Complete() || len(rolled) > 0 && rolled[0].Name == name {
+	if rolled := rules.RolledOut(p.revisions); !seen.Complete() || p.canary != nil || len(rolled) > 0 && rolled[0].Name == name {
 		return nil
 	}
 	for i := range p.revisions {
@@ -135,7 +135,7 @@ func (p *pass) complete(ctx context.Context, seen *rules.Seen) error {
 // readyRevision is the newest revision of which a replica answers, or else the one of which one did.
 func (p *pass) readyRevision(was string) string {
 	ready := map[string]bool{}
-	for _, pod := range p.pods {
+	for _, pod := range p.all() {
 		if condition(pod, corev1.PodReady).Status == corev1.ConditionTrue {
 			ready[objects.RevisionName(p.object.Name, revisionOf(pod))] = true
 		}

@@ -21,8 +21,11 @@ func Rules() []rbacv1.PolicyRule {
 		// The objects of a service.
 		rights.Rule("apps", "deployments", "get", "list", "watch", "create", "patch"),
 		rights.Rule("", "services", "get", "list", "watch", "create", "patch"),
+		// Those of a canary, which go when it does.
+		rights.Rule("apps", "deployments", "delete"),
+		rights.Rule("", "services", "delete"),
 		// Its revisions, to which it can go back.
-		rights.Rule("apps", "controllerrevisions", "list", "watch", "create", "patch", "delete"),
+		rights.Rule("apps", "controllerrevisions", "get", "list", "watch", "create", "patch", "delete"),
 		// What its replicas wait for, and what a server says of its model.
 		rights.Rule("", "pods", "list", "watch"),
 		// Replicas that leave their nodes are ended first, and not evicted before others answer in their place.

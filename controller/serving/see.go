@@ -38,14 +38,17 @@ func (p *pass) rolling() bool {
 }
 
 // waits returns what a pod of a revision waits for before it has a node, or why the Deployment cannot make one; "" is nothing.
-func (p *pass) waits(revision string) string {
-	for _, pod := range p.pods {
+func (p *pass) waits(revision string) string { return waiting(p.pods, p.existing, revision) }
+
+// waiting is waits for the pods of a Deployment, which may be nil.
+func waiting(pods []*corev1.Pod, d *appsv1.Deployment, revision string) string {
+	for _, pod := range pods {
 		if c := condition(pod, corev1.PodScheduled); revisionOf(pod) == revision && pod.Spec.NodeName == "" && c.Status == corev1.ConditionFalse {
 			return c.Message
 		}
 	}
-	if p.existing != nil {
-		for _, c := range p.existing.Status.Conditions {
+	if d != nil {
+		for _, c := range d.Status.Conditions {
 			if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
 				return c.Message
 			}
@@ -77,7 +80,7 @@ func (p *pass) see(ctx context.Context, s *rules.Seen) {
 		if s.Updated++; condition(pod, corev1.PodReady).Status == corev1.ConditionTrue || pod.Spec.NodeName == "" {
 			continue
 		}
-		starts, fault := p.starting(ctx, pod)
+		starts, fault := p.starting(ctx, pod, p.made)
 		if s.Starts == "" {
 			s.Starts = starts
 		}
@@ -89,8 +92,8 @@ func (p *pass) see(ctx context.Context, s *rules.Seen) {
 	}
 }
 
-// starting says what a pod with a node does before it is ready, and what is wrong with it.
-func (p *pass) starting(ctx context.Context, pod *corev1.Pod) (string, *rules.Fault) {
+// starting says what a pod of a revision does that has a node before it is ready, and what is wrong with it.
+func (p *pass) starting(ctx context.Context, pod *corev1.Pod, of *objects.Children) (string, *rules.Fault) {
 	for i := range pod.Status.InitContainerStatuses {
 		c := &pod.Status.InitContainerStatuses[i]
 		switch {
@@ -98,7 +101,7 @@ func (p *pass) starting(ctx context.Context, pod *corev1.Pod) (string, *rules.Fa
 			continue
 		case c.State.Running != nil:
 			if t := c.LastTerminationState.Terminated; t != nil && t.ExitCode != 0 && t.Message != "" { // it is tried again
-				return "", rules.FaultOf(&rules.Server{Fetch: t.Message, Model: p.made.Model})
+				return "", rules.FaultOf(&rules.Server{Fetch: t.Message, Model: of.Model})
 			}
 			return "downloading the model", nil
 		}
@@ -106,7 +109,7 @@ func (p *pass) starting(ctx context.Context, pod *corev1.Pod) (string, *rules.Fa
 			return "", fault
 		}
 		if t := ended(c); t != nil {
-			return "", rules.FaultOf(&rules.Server{Fetch: cmp.Or(t.Message, fmt.Sprintf("%s ended with exit code %d", c.Name, t.ExitCode)), Model: p.made.Model})
+			return "", rules.FaultOf(&rules.Server{Fetch: cmp.Or(t.Message, fmt.Sprintf("%s ended with exit code %d", c.Name, t.ExitCode)), Model: of.Model})
 		}
 		return "starting", nil
 	}
@@ -119,7 +122,7 @@ func (p *pass) starting(ctx context.Context, pod *corev1.Pod) (string, *rules.Fa
 			continue
 		}
 		if t := ended(c); t != nil {
-			fault := p.hear(ctx, pod, c.Name, c.State.Terminated == nil)
+			fault := p.hear(ctx, pod, of, c.Name, c.State.Terminated == nil)
 			if fault == nil {
 				fault = &rules.Fault{Reason: rules.FaultUnhealthy, Message: fmt.Sprintf("the server has ended with exit code %d (%s) and is started again; `berth service logs %s` shows why", t.ExitCode, t.Reason, p.object.Name)}
 			}
@@ -130,7 +133,7 @@ func (p *pass) starting(ctx context.Context, pod *corev1.Pod) (string, *rules.Fa
 			if p.later(max(wait, time.Millisecond)); wait > 0 {
 				return "loading the model", nil
 			}
-			return "loading the model", p.hear(ctx, pod, c.Name, false)
+			return "loading the model", p.hear(ctx, pod, of, c.Name, false)
 		}
 	}
 	return "the node starts it", nil
@@ -161,7 +164,7 @@ func ended(c *corev1.ContainerStatus) *corev1.ContainerStateTerminated {
 }
 
 // hear reads what a server has said of its model, not too often.
-func (p *pass) hear(ctx context.Context, pod *corev1.Pod, container string, before bool) *rules.Fault {
+func (p *pass) hear(ctx context.Context, pod *corev1.Pod, of *objects.Children, container string, before bool) *rules.Fault {
 	was, now := p.mem.heard[pod.UID], p.now()
 	if since := now.Sub(was.at); !was.at.IsZero() && since < logAgain {
 		p.later(logAgain - since)
@@ -175,7 +178,7 @@ func (p *pass) hear(ctx context.Context, pod *corev1.Pod, container string, befo
 	if err != nil {
 		return was.fault // the node may be gone; it is asked again
 	}
-	fault := rules.FaultOf(&rules.Server{Type: p.made.ServerType, Model: p.made.Model, Lines: lines})
+	fault := rules.FaultOf(&rules.Server{Type: of.ServerType, Model: of.Model, Lines: lines})
 	p.mem.heard[pod.UID] = heard{now, fault}
 	return fault
 }

@@ -14,7 +14,7 @@ import (
 // measure writes on each pod that has become ready for the first time how long that took, and counts it. Pods that were ready before this
 // process has seen them have no such time: they may have been unready in between.
 func (p *pass) measure(ctx context.Context) error {
-	for _, pod := range p.pods {
+	for _, pod := range p.all() {
 		if pod.Annotations[api.AnnotationStartedIn] != "" {
 			continue
 		}

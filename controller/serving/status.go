@@ -64,14 +64,18 @@ func (p *pass) status(seen *rules.Seen, s *rules.State) *kserve.Status {
 	out := &kserve.Status{
 		ObservedGeneration: p.object.Generation, DeploymentMode: "Standard", URL: url, Address: &kserve.Address{URL: url},
 		Components:  map[string]kserve.Component{kserve.ComponentPredictor: p.component(was.Components[kserve.ComponentPredictor])},
-		ModelStatus: &kserve.ModelStatus{TransitionStatus: s.Transition, States: &kserve.ModelStates{ActiveModelState: s.Active, TargetModelState: s.Target}, Copies: &kserve.ModelCopies{FailedCopies: seen.Failed, TotalCopies: len(p.pods)}},
+		ModelStatus: &kserve.ModelStatus{TransitionStatus: s.Transition, States: &kserve.ModelStates{ActiveModelState: s.Active, TargetModelState: s.Target}, Copies: &kserve.ModelCopies{FailedCopies: seen.Failed, TotalCopies: len(p.all())}},
 	}
 	if r := p.runtime; r != nil && r.Cluster {
 		out.ClusterServingRuntimeName = r.Name
 	} else if r != nil {
 		out.ServingRuntimeName = r.Name
 	}
-	for _, c := range []rules.Condition{rules.Ready(s.Predictor, ingress), s.Predictor, ingress, stopped, s.Queued} {
+	conditions := []rules.Condition{rules.Ready(s.Predictor, ingress), s.Predictor, ingress, stopped, s.Queued}
+	if s.Canary != nil {
+		conditions = append(conditions, *s.Canary)
+	}
+	for _, c := range conditions {
 		out.Conditions = append(out.Conditions, p.stamped(was, c))
 	}
 	slices.SortFunc(out.Conditions, func(a, b kserve.Condition) int { return cmp.Compare(a.Type, b.Type) })
@@ -91,6 +95,7 @@ func (p *pass) component(was kserve.Component) kserve.Component {
 		URL:                   objects.URL(objects.ChildName(p.object.Name), p.object.Namespace, p.o.Domain),
 		LatestCreatedRevision: cmp.Or(p.revision(), was.LatestCreatedRevision), LatestReadyRevision: p.readyRevision(was.LatestReadyRevision),
 	}
+	out.Traffic = p.shares()
 	for i, r := range rules.RolledOut(p.revisions) {
 		switch i {
 		case 0:
@@ -105,7 +110,7 @@ func (p *pass) component(was kserve.Component) kserve.Component {
 // stamped is a condition with the time since which it is what it is.
 func (p *pass) stamped(was *kserve.Status, c rules.Condition) kserve.Condition {
 	out := kserve.Condition{Type: c.Type, Status: corev1.ConditionStatus(c.Is), Reason: c.Reason, Message: c.Message, LastTransitionTime: metav1.NewTime(p.now()).Rfc3339Copy()}
-	if c.Type == kserve.ConditionGPUQueued || c.Type == kserve.ConditionStopped {
+	if c.Type == kserve.ConditionGPUQueued || c.Type == kserve.ConditionCanary || c.Type == kserve.ConditionStopped {
 		out.Severity = "Info"
 	}
 	if old := was.Condition(c.Type); old != nil && old.Status == out.Status {

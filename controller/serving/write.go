@@ -27,21 +27,14 @@ import (
 
 // write brings the children to what they should be.
 func (p *pass) write(ctx context.Context, replicas int) error {
-	var err error
-	above, below := rules.Surge(p.written.Service.Rollout, false)
-	if p.made, err = objects.Build(p.written, p.runtime, above, below); err != nil {
+	if err := p.plan(ctx); err != nil || p.made == nil {
 		return err
 	}
-	if a, b := rules.Surge(p.written.Service.Rollout, p.rolling() && p.waits(p.made.Revision) != ""); a != above || b != below {
-		if p.made, err = objects.Build(p.written, p.runtime, a, b); err != nil {
-			return err
-		}
-	}
-	if err := p.record(ctx); err != nil {
-		return err
-	}
-	if p.behind && p.written.Service.Scale.Follows() {
+	if p.behind && (p.written.Service.Scale.Follows() || p.canary != nil) {
 		p.made.Behind()
+	}
+	if p.canary != nil {
+		p.made.Split(p.newest.Revision, p.share())
 	}
 	extra := rules.Extra(replicas, p.replicas(), p.rolling())
 	if err := p.rank(ctx); err != nil {
@@ -56,7 +49,41 @@ func (p *pass) write(ctx context.Context, replicas int) error {
 			return err
 		}
 	}
-	return p.bring(ctx, p.made.Deployment, &appsv1.Deployment{})
+	if err := p.bring(ctx, p.made.Deployment, &appsv1.Deployment{}); err != nil {
+		return err
+	}
+	return p.writeCanary(ctx, replicas)
+}
+
+// plan builds the children: of the newest revision, and if that is a canary, of the one that it is beside.
+func (p *pass) plan(ctx context.Context) error {
+	rollout := p.written.Service.Rollout
+	above, below := rules.Surge(rollout, false)
+	var err error
+	if p.newest, err = objects.Build(p.written, p.runtime, above, below); err != nil {
+		return err
+	}
+	if err := p.record(ctx); err != nil {
+		return err
+	}
+	main, by, err := p.findCanary(ctx)
+	if err != nil || main == nil {
+		return err
+	}
+	if p.made = p.newest; p.canary != nil {
+		if p.made, err = objects.Build(main, by, above, below); err != nil {
+			return err
+		}
+	}
+	if a, b := rules.Surge(rollout, p.rolling() && p.waits(p.made.Revision) != ""); a != above || b != below {
+		if p.made, err = objects.Build(main, by, a, b); err != nil {
+			return err
+		}
+	}
+	if p.canary == nil {
+		p.newest = p.made
+	}
+	return nil
 }
 
 // bring applies a child unless the one that is there has its mark. there is an empty object of its kind.

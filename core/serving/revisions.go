@@ -15,6 +15,7 @@ type Revision struct {
 	Number    int64     // in order of when each was last made the newest
 	RolledOut time.Time // when a rollout to it was last complete; zero is never
 	Pods      int       // that there are of it
+	BackedOut *BackOut  // of a canary; nil is that it was not
 }
 
 // Keep returns the number of the newest revision, which has a name, among those that are kept, and the names of those to remove. One

@@ -10,6 +10,9 @@ type Service struct {
 	Rollout         Rollout
 	Stopped         bool // by the user: no replicas until it is started again
 	GPUs            bool // its replicas hold GPUs
+	// Canary is the share of the requests, in percent, that a new revision gets beside the one before; nil is that it takes its place.
+	Canary       *int
+	CanaryLimits CanaryLimits
 }
 
 // Model is a model and what serves it.

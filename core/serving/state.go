@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -22,6 +23,8 @@ type Seen struct {
 	Rolling bool   // there are replicas of an older revision
 	Leaves  string // why replicas leave their nodes, such as "node a is cordoned"; "" is that none does
 	Stay    int    // replicas that answer and do not leave
+	// Canary is the new revision beside the one to which all else here applies; nil is none.
+	Canary *CanarySeen
 }
 
 // Condition is one condition of a status, without its time.
@@ -44,8 +47,9 @@ const (
 // State is what the status of a service says.
 type State struct {
 	Predictor, Queued Condition
-	Transition        string // of KServe's modelStatus
-	Active, Target    string // states of the model
+	Canary            *Condition // nil is that there is none
+	Transition        string     // of KServe's modelStatus
+	Active, Target    string     // states of the model
 	Failure           *Fault
 }
 
@@ -62,8 +66,12 @@ const (
 // StateOf says how a service is.
 func StateOf(s *Seen) State {
 	out := State{Predictor: Condition{Type: "PredictorReady"}, Queued: Condition{Type: "GPUQueued", Is: False, Reason: "NotWaiting"}, Transition: "InProgress", Active: "Pending"}
-	if s.Waits != "" && s.Wanted > 0 {
-		out.Queued.Is, out.Queued.Reason, out.Queued.Message = True, "Waiting", s.Waits
+	waits := s.Waits
+	if s.Canary != nil {
+		waits = cmp.Or(waits, s.Canary.Waits)
+	}
+	if waits != "" && s.Wanted > 0 {
+		out.Queued.Is, out.Queued.Reason, out.Queued.Message = True, "Waiting", waits
 	}
 	p := &out.Predictor
 	switch {
@@ -86,7 +94,29 @@ func StateOf(s *Seen) State {
 	default:
 		out.some(s)
 	}
+	out.canary(s)
 	return out
+}
+
+// canary says how the new revision is that is beside the one before.
+func (o *State) canary(s *Seen) {
+	if s.Canary == nil || s.Refused != nil || s.Service.Stopped {
+		return
+	}
+	c := s.Canary.condition()
+	o.Canary = &c
+	p := &o.Predictor
+	if p.Reason != ReasonReady {
+		return
+	}
+	if p.Message += "; " + c.Message; c.Reason == ReasonBackedOut {
+		p.Reason = ReasonBackedOut
+	} else {
+		p.Reason = ReasonCanary
+	}
+	if f := s.Canary.Fault; f != nil && o.Failure == nil {
+		o.Failure, o.Target, o.Transition = f, "FailedToLoad", "BlockedByFailedLoad"
+	}
 }
 
 // none says why no replica answers.

@@ -19,4 +19,6 @@ type Traffic struct {
 	Since, Last time.Time
 	// Partial is that some requests are not counted at this moment: then no replica is ended.
 	Partial bool
+	// Split is what came of the requests while they are divided between two revisions; nil is that they are not.
+	Split *Split
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ type Model struct {
 	Name  string
 	Ready bool          // it has loaded the model, and answers
 	Takes time.Duration // for an answer
+	Fails float64       // the part of the answers that are errors
 }
 
 // modelServer is the header by which every answer says what it is, and modelWords what a language model says.
@@ -34,6 +36,9 @@ func modelHandler(c Container) http.Handler {
 	handle := func(pattern string, answer func(*http.Request) (any, int)) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			body, status := answer(r)
+			if r.Method == http.MethodPost && rand.Float64() < m.Fails {
+				body, status = refusal(http.StatusInternalServerError, "the model fails, as the annotation berth.dev/simulate says")
+			}
 			w.Header().Set("Server", modelServer)
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(status)

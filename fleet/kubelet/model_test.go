@@ -48,3 +48,21 @@ func TestASimulatedModelServerAnswers(t *testing.T) {
 		})
 	}
 }
+
+func TestAModelFailsAsItIsTold(t *testing.T) {
+	c := pod("p")
+	c.Ports = []int{8080}
+	c.Model = &kubelet.Model{Name: "mnist", Ready: true, Fails: 1}
+	h := kubelet.New(&fakeRuntime{cs: []kubelet.Container{c}}, fixed).PodHandler(node, "default", "p", 8080)
+	for method, want := range map[string]int{http.MethodPost: 500, http.MethodGet: 200} {
+		w := httptest.NewRecorder()
+		path := "/v1/models/mnist"
+		if method == http.MethodPost {
+			path += ":predict"
+		}
+		h.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(`{"instances": [[1]]}`)))
+		if w.Code != want || want == 500 && !strings.Contains(w.Body.String(), "the model fails, as the annotation berth.dev/simulate says") {
+			t.Errorf("%s %s answers %d: %s", method, path, w.Code, w.Body.String())
+		}
+	}
+}

@@ -131,7 +131,7 @@ func TestCheck(t *testing.T) {
 			[]string{"6 fail training-job spec.tfReplicaSpecs[Worker].replicas"},
 		},
 		{
-			"a model service with a canary", "kind: InferenceService\nmetadata: {name: s}\nspec:\n  predictor:\n    canaryTrafficPercent: 10\n    sklearn: {}\n",
+			"a model service with a share that is none", "kind: InferenceService\nmetadata: {name: s}\nspec:\n  predictor:\n    canaryTrafficPercent: 110\n    sklearn: {}\n",
 			[]string{"5 fail model-service spec.predictor.canaryTrafficPercent"},
 		},
 		{"a model service that scales to zero", "kind: InferenceService\nmetadata: {name: s}\nspec: {predictor: {minReplicas: 0, sklearn: {}}}\n", nil},

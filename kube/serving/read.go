@@ -29,7 +29,7 @@ var frameworks = map[string]string{
 //nolint:gochecknoglobals // a constant
 var ofPredictor = slices.Concat(slices.Collect(maps.Keys(frameworks)), []string{
 	"model", "containers", "minReplicas", "maxReplicas", "scaleTarget", "scaleMetric", "scaleMetricType", "autoScaling", "containerConcurrency", "timeout",
-	"canaryTrafficPercent", "logger", "batcher", "labels", "annotations", "deploymentStrategy", "workerSpec", "name", "storageUris", "storageContainerName", "confidential",
+	fieldCanary, "logger", "batcher", "labels", "annotations", "deploymentStrategy", "workerSpec", "name", "storageUris", "storageContainerName", "confidential",
 })
 
 // Written is an InferenceService as it is written, with what is read of it.
@@ -53,7 +53,7 @@ func Of(o *kserve.InferenceService) (*Written, *serving.Fault) {
 		return w, invalid("spec cannot be read: %v", err)
 	}
 	w.predictor, _ = spec["predictor"].(map[string]any)
-	for _, check := range []func() *serving.Fault{func() *serving.Fault { return unserved(o, spec, w.predictor) }, w.readScale, w.readRollout, w.readModel} {
+	for _, check := range []func() *serving.Fault{func() *serving.Fault { return unserved(o, spec, w.predictor) }, w.readScale, w.readRollout, w.readCanary, w.readModel} {
 		if fault := check(); fault != nil {
 			return w, fault
 		}
@@ -87,7 +87,6 @@ func unserved(o *kserve.InferenceService, spec, predictor map[string]any) *servi
 		{"workerSpec", "a model on several nodes needs KServe or a JobSet; use more GPUs of one node"},
 		{"logger", "remove it; the server's log is in `berth service logs`"},
 		{"batcher", "remove it, and use the batching of the server"},
-		{"canaryTrafficPercent", "remove it; a new revision takes the place of the old one when it is ready"},
 		{"autoScaling", "remove it, and set scaleMetric to concurrency or rps, and scaleTarget"},
 		{"storageUris", "use storageUri with one model"},
 	} {

@@ -19,7 +19,7 @@ import (
 // ofNoRevision are the fields of a predictor that its pods do not have: a change of them starts no new revision, and a rollback leaves
 // them as they are.
 var ofNoRevision = []string{
-	"minReplicas", "maxReplicas", "scaleTarget", "scaleMetric", "scaleMetricType", "autoScaling", "containerConcurrency", "timeout", "canaryTrafficPercent", "deploymentStrategy",
+	"minReplicas", "maxReplicas", "scaleTarget", "scaleMetric", "scaleMetricType", "autoScaling", "containerConcurrency", "timeout", fieldCanary, "deploymentStrategy",
 }
 
 // RevisionName returns the name of the ControllerRevision of a revision, which is the hash of the pods' template.
@@ -46,6 +46,9 @@ func (w *Written) Record(revision string, number int64) (*appsv1.ControllerRevis
 func RevisionOf(r *appsv1.ControllerRevision) serving.Revision {
 	out := serving.Revision{Name: r.Name, Number: r.Revision}
 	out.RolledOut, _ = time.Parse(time.RFC3339Nano, r.Annotations[api.AnnotationRolledOut])
+	if text := r.Annotations[api.AnnotationBackedOut]; text != "" {
+		out.BackedOut = backOutOf(text)
+	}
 	return out
 }
 
@@ -72,8 +75,8 @@ func (w *Written) Source() string {
 	return text(c["image"])
 }
 
-// Revert returns the spec of a service as a revision has it, but with what is of no revision as it is now. same reports
-// whether that is the spec as it is.
+// Revert returns the spec of a service as a revision has it, but with what is of no revision as it is now, and without a canary. same
+// reports whether the spec is that of the revision already.
 func Revert(o *kserve.InferenceService, r *appsv1.ControllerRevision) (spec map[string]any, same bool, err error) {
 	var data struct {
 		Spec map[string]any `json:"spec"`
@@ -97,7 +100,9 @@ func Revert(o *kserve.InferenceService, r *appsv1.ControllerRevision) (spec map[
 			predictor[field] = v
 		}
 	}
-	return data.Spec, reflect.DeepEqual(data.Spec, was), nil
+	same = reflect.DeepEqual(data.Spec, was)
+	delete(predictor, fieldCanary)
+	return data.Spec, same, nil
 }
 
 // revised is a predictor without what is of no revision.
