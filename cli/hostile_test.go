@@ -242,7 +242,7 @@ func hostileCases(dir string) map[string][]hostileCase {
 		"berth service logs":          {{"service logs no" + hostile, true}, {"service logs asr -n speech", true}},
 		"berth service open":          {{"service open no" + hostile, true}, {"service open off -n vision", false}},
 		"berth service predict":       {{"service predict no -f x" + hostile, true}},
-		"berth service promote":       {{"service promote mnist -n vision", true}, {"service promote no" + hostile, true}},
+		"berth service promote":       {{"service promote mnist -n vision", false}, {"service promote no" + hostile, true}},
 		"berth service rollback":      {{"service rollback mnist -n vision --to x" + hostile, true}, {"service rollback mnist -n vision", true}},
 		"berth service show":          {{"service show wrong -n vision", true}},
 		"berth service start":         {{"service start off -n vision", true}},
