@@ -128,7 +128,7 @@ func TestWhatIsRefused(t *testing.T) {
 		{"several nodes", "spec: {predictor: {sklearn: {}, workerSpec: {}}}", "spec.predictor.workerSpec is not served"},
 		{"a logger", "spec: {predictor: {sklearn: {}, logger: {url: x}}}", "spec.predictor.logger is not served"},
 		{"a share above 100", "spec: {predictor: {sklearn: {}, canaryTrafficPercent: 110}}", "spec.predictor.canaryTrafficPercent: 110 is not a share; write a whole number from 0 to 100"},
-		{"a share that is no number", "spec: {predictor: {sklearn: {}, canaryTrafficPercent: 'x'}}", "canaryTrafficPercent: x is not a share"},
+		{"a word for a share", "spec: {predictor: {sklearn: {}, canaryTrafficPercent: 'x'}}", "canaryTrafficPercent: x is not a share"},
 		{"limits of a canary that are none", "metadata: {annotations: {berth.dev/canary-limits: errors}}\nspec: {predictor: {sklearn: {}}}", "annotation berth.dev/canary-limits: \"errors\" is not a limit"},
 		{"scaling by CPU", "spec: {predictor: {sklearn: {}, scaleMetric: cpu}}", "use concurrency or rps"},
 		{"no model", "spec: {predictor: {}}", "has no model; add model"},

@@ -126,7 +126,7 @@ func BackOutText(b *serving.BackOut) string {
 	return string(raw)
 }
 
-// backOutOf reads what BackOutText has written; a damaged text is no back-out.
+// backOutOf reads what BackOutText has written; of a damaged text it returns nil.
 func backOutOf(text string) *serving.BackOut {
 	var b backedOut
 	if err := json.Unmarshal([]byte(text), &b); err != nil {
