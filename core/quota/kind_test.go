@@ -287,3 +287,23 @@ func slowChoices(b *quota.Book, w *quota.Workload, prefers []quota.Resource) (wa
 	steps = slices.DeleteFunc(steps, func(c quota.Choice) bool { return len(c.Kinds) == 0 })
 	return text(steps), len(steps) == 1 && len(steps[0].Kinds) == len(w.Kinds)
 }
+
+// TestOneOfTwoKindsComesFree: what a workload lacks of one kind says nothing of the other.
+func TestOneOfTwoKindsComesFree(t *testing.T) {
+	for _, free := range []string{a100, t4} {
+		book := quota.NewBook(quota.NewTree([]quota.Spec{{Name: "red", Quotas: []quota.Quota{parts(a100, 1), parts(t4, 1)}}}))
+		for _, product := range []string{a100, t4} {
+			holds(book, ask("holds "+product, "red", "ann", 1), product)
+		}
+		w := ask("waits", "red", "ann", 1)
+		w.Kinds = []quota.Kind{{Product: a100}, {Product: t4}}
+		no := book.Try(w)
+		if no.Cause == quota.None {
+			t.Fatal("the workload is not refused while all is held")
+		}
+		book.Gone("holds " + free)
+		if book.StillLacks(w, &no) || book.Try(w).Cause != quota.None {
+			t.Errorf("%s has come free, and the workload lacks %s: %v, %+v", free, no.Resource, book.StillLacks(w, &no), book.Try(w))
+		}
+	}
+}

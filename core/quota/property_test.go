@@ -30,6 +30,27 @@ type world struct {
 	again   int              // pods that went though they are spared
 	passed  int              // claims that found some who are spared
 	behind  int              // those that are behind a workload that is late
+	refused []refused        // the last
+	lacked  int              // answers of StillLacks
+}
+
+// refused is a workload that was refused.
+type refused struct {
+	*quota.Workload
+	no quota.Verdict
+}
+
+// lacking checks that Try refuses what StillLacks says it does.
+func (w *world) lacking() {
+	for _, r := range w.refused {
+		if !w.b.StillLacks(r.Workload, &r.no) {
+			continue
+		}
+		w.lacked++
+		if v := w.b.Try(r.Workload); v.Cause == quota.None {
+			w.Fatalf("seed %d: %s still lacks what it was refused for with %+v, and may have it", w.seed, r.ID, r.no)
+		}
+	}
 }
 
 // trees is queues of up to three levels, with limits here and there, whose children have no
@@ -181,6 +202,10 @@ func (w *world) step() {
 	case n < 6:
 		a := w.ask()
 		v := w.b.Try(a)
+		if v.Cause != quota.None {
+			w.refused = append(w.refused, refused{a, v})
+			w.refused = w.refused[max(0, len(w.refused)-20):]
+		}
 		switch {
 		case v.Cause == quota.None && w.chance.IntN(8) > 0:
 			w.start(a, v.Count)
@@ -194,6 +219,7 @@ func (w *world) step() {
 		w.b.Gone(holders[w.chance.IntN(len(holders))].ID)
 	}
 	w.next()
+	w.lacking()
 }
 
 // next compares Next with its slow twin, and starts who is called.
@@ -332,7 +358,7 @@ func overUser(specs []quota.Spec, b *quota.Book) string {
 }
 
 func TestRandomUse(t *testing.T) {
-	evicted, wasted, passed, again, behind := 0, 0, 0, 0, 0
+	evicted, wasted, passed, again, behind, lacked := 0, 0, 0, 0, 0, 0
 	for seed := range uint64(soak.Pick(60, 2000)) {
 		w := &world{T: t, seed: seed, chance: rand.New(rand.NewPCG(seed, 18)), works: map[string]*quota.Workload{}, now: epoch}
 		specs := w.trees()
@@ -360,7 +386,7 @@ func TestRandomUse(t *testing.T) {
 				w.b.SetTree(quota.NewTree(specs))
 			}
 		}
-		evicted, wasted, passed, again, behind = evicted+w.evicted, wasted+w.wasted, passed+w.passed, again+w.again, behind+w.behind
+		evicted, wasted, passed, again, behind, lacked = evicted+w.evicted, wasted+w.wasted, passed+w.passed, again+w.again, behind+w.behind, lacked+w.lacked
 	}
 	t.Logf("%d pods were evicted; %d claims met workloads that are spared, and took %d of them", evicted, passed, again)
 	if passed < 100 || again < 10 {
@@ -368,6 +394,9 @@ func TestRandomUse(t *testing.T) {
 	}
 	if behind < 100 {
 		t.Errorf("%d workloads came behind one that is late: the test shows little", behind)
+	}
+	if lacked < 1000 {
+		t.Errorf("%d times a workload still lacked what it was refused for: the test shows little", lacked)
 	}
 	if wasted*1000 > evicted {
 		t.Errorf("of %d pods that were evicted, %d could have been spared", evicted, wasted)

@@ -87,6 +87,17 @@ func (b *Book) Try(w *Workload) Verdict {
 	return v
 }
 
+// StillLacks reports that Try refuses a workload as before, since there is still less left of what it lacked then than it
+// asks for. It asks only that, and so answers sooner; false says nothing.
+func (b *Book) StillLacks(w *Workload, no *Verdict) bool {
+	i, ok := b.tree.ask[w.Queue]
+	if !ok || no.Cause != Used && no.Cause != BorrowingLimit || len(b.works[w.ID]) > 0 || len(w.Kinds) > 1 && b.tree.byKind() {
+		return false
+	}
+	free, _ := b.free(i, b.tree.resource(no.Resource))
+	return no.Asked > free
+}
+
 // setAside removes from the count what does not count against a workload.
 func (b *Book) setAside(w *Workload) []*kept {
 	var out []*kept

@@ -35,7 +35,7 @@ const (
 func (t *Cluster) Starts(pods []*v1.Pod, times *queue.RunTimes, came *forecast.Outcomes, known KnownEnds, now time.Time) (map[string]reasons.Likely, error) {
 	a := &ahead{
 		t: t, known: known, now: now, classes: map[string]uint32{}, requests: map[string]requested{},
-		quotas: &quotasAhead{waits: map[string]*quota.Workload{}, runs: map[string][]string{}},
+		quotas: &quotasAhead{waits: map[string]*quota.Workload{}, runs: map[string][]string{}, tried: map[*forecast.Job]*tried{}},
 	}
 	empty, err := a.empty()
 	if err != nil {
@@ -99,12 +99,30 @@ type quotasAhead struct {
 	book  *quota.Book
 	waits map[string]*quota.Workload // by job; without it, it needs no quota
 	runs  map[string][]string        // UIDs of pods that hold quota from the beginning, by job
+	tried map[*forecast.Job]*tried
+}
+
+// tried is a job that was tried before, and the last answer.
+type tried struct {
+	*quota.Workload // nil: it needs no quota
+	no              quota.Verdict
 }
 
 // Admits implements forecast.Quota.
 func (q *quotasAhead) Admits(j *forecast.Job) bool {
-	w := q.waits[j.Name]
-	return w == nil || q.book.Try(w).Cause == quota.None
+	w := q.tried[j]
+	if w == nil {
+		w = &tried{Workload: q.waits[j.Name]}
+		q.tried[j] = w
+	}
+	switch {
+	case w.Workload == nil:
+		return true
+	case q.book.StillLacks(w.Workload, &w.no):
+		return false
+	}
+	w.no = q.book.Try(w.Workload)
+	return w.no.Cause == quota.None
 }
 
 // Starts implements forecast.Quota.
@@ -127,7 +145,7 @@ func (q *quotasAhead) Ends(j *forecast.Job) {
 
 // Copy implements forecast.Quota.
 func (q *quotasAhead) Copy() forecast.Quota {
-	return &quotasAhead{q.book.Copy(), q.waits, q.runs}
+	return &quotasAhead{q.book.Copy(), q.waits, q.runs, map[*forecast.Job]*tried{}}
 }
 
 // empty is the cluster with only what never ends: what pods without GPUs hold.
