@@ -83,6 +83,9 @@ func (g *guard) Validate(ctx context.Context, a admission.Attributes, _ admissio
 	if unequal(a) {
 		warning.AddWarning(ctx, "", request.WarningUnequal)
 	}
+	if text := trap(a); text != "" {
+		warning.AddWarning(ctx, "", text)
+	}
 	if g.scheduler == "" {
 		return nil
 	}

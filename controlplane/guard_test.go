@@ -11,9 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/kubernetes/pkg/apis/autoscaling"
 	"k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/kubernetes/pkg/apis/scheduling"
 
 	"berth.dev/berth/api"
+	"berth.dev/berth/kube/explain"
 )
 
 // request is a write of a pod, or of a binding with "pods/binding".
@@ -106,6 +109,27 @@ func TestPodsWithGPUsTolerateTheTaintIfTheyAreTo(t *testing.T) {
 			}
 			if n := len(tt.pod.Spec.Tolerations); n != tt.want {
 				t.Errorf("%d tolerations, want %d", n, tt.want)
+			}
+		})
+	}
+}
+
+func TestTrapsAreWarnedOf(t *testing.T) {
+	gpus := core.ResourceList{"nvidia.com/gpu": resource.MustParse("4")}
+	for _, tt := range []struct {
+		name   string
+		object runtime.Object
+		want   string
+	}{
+		{"a line that counts nothing", &core.ResourceQuota{Spec: core.ResourceQuotaSpec{Hard: core.ResourceList{"limits.nvidia.com/gpu": resource.MustParse("4")}}}, explain.WarningQuotaLine},
+		{"GPUs for every container", &core.LimitRange{Spec: core.LimitRangeSpec{Limits: []core.LimitRangeItem{{Type: core.LimitTypeContainer, Max: gpus}}}}, explain.WarningLimitRange},
+		{"a class for all pods", &scheduling.PriorityClass{Value: 1, GlobalDefault: true}, explain.WarningDefault},
+		{"an autoscaler of a model service", &autoscaling.HorizontalPodAutoscaler{Spec: autoscaling.HorizontalPodAutoscalerSpec{ScaleTargetRef: autoscaling.CrossVersionObjectReference{Kind: "InferenceService"}}}, explain.WarningScale},
+		{"a pod", pod("nvidia.com/gpu", 1), ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := trap(attributes("any", tt.object, nil, "u")); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
 	}

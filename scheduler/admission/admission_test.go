@@ -32,7 +32,7 @@ func (e expression) GetName() string          { return e.name }
 func (e expression) ReturnTypes() []*cel.Type { return []*cel.Type{e.returns} }
 
 // judge is judgeWrites of new pods.
-func judge(t *testing.T, p admission.Policy) func(*v1.Pod) []string {
+func judge(t testing.TB, p admission.Policy) func(*v1.Pod) []string {
 	t.Helper()
 	says := judgeWrites(t, p)
 	return func(pod *v1.Pod) []string {
@@ -42,7 +42,7 @@ func judge(t *testing.T, p admission.Policy) func(*v1.Pod) []string {
 
 // judgeWrites compiles a policy as an API server of this version does, and gives what
 // it says of objects and what they were before, if they were: the messages of the validations that do not hold.
-func judgeWrites(t *testing.T, p admission.Policy) func(object, old runtime.Object, kind schema.GroupVersionKind, gvr schema.GroupVersionResource) []string {
+func judgeWrites(t testing.TB, p admission.Policy) func(object, old runtime.Object, kind schema.GroupVersionKind, gvr schema.GroupVersionResource) []string {
 	t.Helper()
 	compiler, err := plugincel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
 	if err != nil {

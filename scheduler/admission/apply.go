@@ -16,13 +16,13 @@ import (
 
 // Names are those of all validating policies of this package, and of their bindings.
 func Names() []string {
-	return []string{DevicesName, RequestsName, WarningsName, WorkloadsName, UsersName}
+	return []string{DevicesName, RequestsName, WarningsName, WorkloadsName, TrapsName, UsersName}
 }
 
 // Policies are all that explain requests, for a cluster whose largest GPU has so
 // much memory; 0 is unknown.
 func Policies(largestMiB int64) []Policy {
-	return []Policy{Requests(largestMiB), Warnings(), Workloads()}
+	return []Policy{Requests(largestMiB), Warnings(), Workloads(), Traps()}
 }
 
 // ErrOtherScheduler says that the policies name another scheduler; see Apply.
