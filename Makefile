@@ -46,7 +46,7 @@ lint: ## golangci-lint with .golangci.yml (built on first use)
 
 bench: build agent ## measure, and write docs/benchmarks.md and docs/benchmarks-go.txt
 	go run ./test/bench
-	go test -run '^$$' -bench 'Decision|IndexUpdate|Clone|Find|Plan|BoundToRunning|Cluster|Refusals|Allocate|PreStart|Scrape|Samples|KubeletRestart|Render|PodLife|Month|Admit|Starts' -benchtime 1s ./core/placement ./core/preemption ./core/gang ./core/quota ./controller/meter ./kube/view ./kube/explain ./kube/profile ./fleet ./agent/allocation ./agent/deviceplugin ./agent/exporter ./agent/nvml | tee docs/benchmarks-go.txt
+	go test -run '^$$' -bench 'Decision|IndexUpdate|Clone|Find|Plan|BoundToRunning|Cluster|Refusals|Allocate|PreStart|Scrape|Samples|KubeletRestart|Render|PodLife|Month|Admit|Starts|Guard|Policies' -benchtime 1s ./core/placement ./core/preemption ./core/gang ./core/quota ./controller/meter ./kube/view ./kube/explain ./kube/profile ./fleet ./agent/allocation ./agent/deviceplugin ./agent/exporter ./agent/nvml ./controlplane ./scheduler/admission | tee docs/benchmarks-go.txt
 
 generate: ## rewrite golden files; review the difference line by line
 	go test ./agent/doctor ./agent/exporter ./cli ./cli/simulate/chart ./controller/notebook ./fleet/smi ./kube/doctor ./kube/profile -update
