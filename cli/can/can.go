@@ -113,7 +113,9 @@ type answer struct {
 	Code         string   `json:"code,omitempty"`  // `berth explain CODE` tells more
 	Cause        string   `json:"cause,omitempty"` // why not now
 	Others       []string `json:"others,omitempty"`
-	When         string   `json:"when,omitempty"`
+	When         string   `json:"when,omitempty"`        // when it is likely to start, and what that rests on
+	LikelyStart  string   `json:"likelyStart,omitempty"` // RFC 3339: in half of the cases; "" is not known
+	NineOfTenBy  string   `json:"nineOfTenBy,omitempty"` // RFC 3339: in nine of ten cases
 	Helps        []string `json:"helps,omitempty"`
 	Notes        []string `json:"notes,omitempty"` // warnings of the API server, and what was assumed
 }

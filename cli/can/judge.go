@@ -19,6 +19,7 @@ import (
 	"berth.dev/berth/api/trainer"
 	"berth.dev/berth/cli/client"
 	"berth.dev/berth/cli/notebook"
+	"berth.dev/berth/cli/term"
 	"berth.dev/berth/cli/why"
 	"berth.dev/berth/core/cost"
 	reasons "berth.dev/berth/core/explain"
@@ -57,7 +58,9 @@ type outlook struct {
 // unit is what is judged together: an object, or several whose pods are one gang.
 type unit struct {
 	*answer
-	of *can.Workload
+	of    *can.Workload
+	waits *v1.Pod          // the first of its pods that waits for GPUs; nil is that none does
+	start reasons.Estimate // of waits
 }
 
 // newJudge reads a cluster.
@@ -123,19 +126,46 @@ func (j *judge) all(ctx context.Context, objects []*client.Object) ([]*answer, e
 		}
 		units = append(units, u)
 	}
-	var out []*answer
 	for i, u := range units {
 		if u.State == "" {
-			can.Identify(u.of.Pods, fmt.Sprint("can/", i))
+			can.Identify(u.of.Pods, fmt.Sprint("can/", i), j.o.Time())
 			if err := j.place(ctx, u); err != nil {
 				return nil, err
 			}
 		}
 		slices.Sort(u.Notes)
 		u.Notes = slices.Compact(u.Notes)
-		out = append(out, u.answer)
 	}
-	return out, nil
+	return answers(units), j.expect(ctx, units)
+}
+
+// expect notes when units that wait for GPUs are likely to start. That takes all of them: those that wait count for those after them.
+func (j *judge) expect(ctx context.Context, units []*unit) error {
+	if !slices.ContainsFunc(units, func(u *unit) bool { return u.waits != nil }) {
+		return nil
+	}
+	likely, err := j.why.Starts(ctx, j.plan)
+	if err != nil {
+		return err
+	}
+	for _, u := range units {
+		if u.waits == nil {
+			continue
+		}
+		l := likely[queues.Workload(u.waits)]
+		u.start.Likely = l
+		u.When, u.LikelyStart, u.NineOfTenBy = u.start.Text(j.o.Time()), term.Stamp(l.At), term.Stamp(l.By)
+	}
+	return nil
+}
+
+// answers are those of units.
+func answers(units []*unit) []*answer {
+	out := make([]*answer, len(units))
+	for i, u := range units {
+		out[i] = u.answer
+	}
+	return out
 }
 
 // gangOf is the key of the gang of a Pod; "" is that an object is judged by itself.

@@ -281,11 +281,16 @@ func (j *judge) explain(ctx context.Context, u *unit, n *explain.Newcomers, left
 		}
 		j.seen[key] = out
 	}
-	u.Code, u.Never, u.Others, u.When = string(out.Code), out.Never, out.Others, out.When
+	u.Code, u.Never, u.Others = string(out.Code), out.Never, out.Others
 	u.Cause, u.Helps = out.Cause, append(u.Helps, out.Helps...)
 	if len(left) == 1 && out.preempts != "" && n.Need == 0 {
 		u.State, u.Preempts, u.Starts = starts, true, u.Starts+1
 		u.Notes = append(u.Notes, "pods of lower priority on "+out.preempts+" are evicted for it")
+		return nil
+	}
+	if out.Start != nil && !out.Never {
+		j.plan.Leave(left)
+		u.waits, u.start = left[0], *out.Start
 	}
 	return nil
 }

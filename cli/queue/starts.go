@@ -6,6 +6,7 @@ import (
 
 	"berth.dev/berth/cli/client"
 	"berth.dev/berth/cli/notebook"
+	"berth.dev/berth/cli/term"
 	"berth.dev/berth/core/explain"
 	objects "berth.dev/berth/kube/explain"
 )
@@ -30,8 +31,5 @@ func (r *waitRow) expected(l explain.Likely, now time.Time) {
 	if l.At.IsZero() {
 		return
 	}
-	r.starts, r.LikelyStart = l.Short(now), l.At.UTC().Format(time.RFC3339)
-	if !l.By.IsZero() {
-		r.NineOfTenBy = l.By.UTC().Format(time.RFC3339)
-	}
+	r.starts, r.LikelyStart, r.NineOfTenBy = l.Short(now), term.Stamp(l.At), term.Stamp(l.By)
 }

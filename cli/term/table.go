@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"charm.land/lipgloss/v2"
@@ -219,6 +220,14 @@ func FreeText(milli int64) string { return hundredths((milli + 4) / 10) }
 
 func hundredths(n int64) string {
 	return strings.TrimSuffix(fmt.Sprintf("%d.%02d", n/100, n%100), ".00")
+}
+
+// Stamp is a time in RFC 3339; "" is the zero time.
+func Stamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
 }
 
 // Count is "1 error" or "2 errors".

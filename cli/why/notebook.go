@@ -141,7 +141,8 @@ type report struct {
 	Hidden string `json:"hidden,omitempty"`
 
 	since   time.Time
-	refused time.Time // the last time
+	refused time.Time         // the last time
+	start   *reasons.Estimate // that When tells
 }
 
 // judged notes what the judge of waits found.

@@ -15,8 +15,8 @@ type Outlook struct {
 	State  reasons.Reason
 	Code   reasons.Code // "" is none
 	Cause  string
-	Others []string // causes beside the binding one, and that enough is free but on several nodes
-	When   string   // when there is room for it; "" is that it does not wait for GPUs
+	Others []string          // causes beside the binding one, and that enough is free but on several nodes
+	Start  *reasons.Estimate // when there is room for it; nil is that it does not wait for GPUs
 	Helps  []string
 	Never  bool // no wait helps: someone has to change something
 }
@@ -30,6 +30,15 @@ func NewJudge(n *notebook.Notebooks) *Judge {
 	e := newExplainer(n)
 	e.commands = false // the pods to change are not there
 	return &Judge{e}
+}
+
+// Starts expects when pods of a plan start that wait, by queues.Workload. Without the right to read run times, none is known.
+func (j *Judge) Starts(ctx context.Context, p *explain.Plan) (map[string]reasons.Likely, error) {
+	now := j.e.o.Time()
+	if j.e.around == nil {
+		j.e.around = j.e.look(ctx, now)
+	}
+	return p.Starts(j.e.around.RunTimes, j.e.around.Outcomes, j.e.around.Ends, now)
 }
 
 // Outlook explains the pod of a situation.
@@ -52,9 +61,7 @@ func (j *Judge) Outlook(ctx context.Context, s *explain.Situation) (*Outlook, er
 	if r.Scattered != "" {
 		out.Others = slices.Insert(slices.Clone(out.Others), 0, r.Scattered)
 	}
-	if r.When != nil {
-		out.When = r.When.Text
-	}
+	out.Start = r.start
 	if pool.Start(j.e.grown, s.Pod, s.Volumes) != nil {
 		out.Never = false
 	}

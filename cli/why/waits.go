@@ -242,15 +242,9 @@ func idleOwners(list []kubeflow.Notebook, now time.Time) map[request.Owner]time.
 
 // starts notes when a pod that waits for GPUs is likely to start.
 func (r *report) starts(o *reasons.Estimate, now time.Time) {
-	r.When = &when{Text: o.Text(now)}
-	at := func(b *reasons.TimeBound) string {
-		if b.At.IsZero() {
-			return ""
-		}
-		return b.At.UTC().Format(time.RFC3339)
-	}
-	r.When.AtTheLatest, r.When.Perhaps = at(&o.AtLatest), at(&o.Perhaps)
-	r.When.Likely, r.When.NineOfTenBy = at(&reasons.TimeBound{At: o.Likely.At}), at(&reasons.TimeBound{At: o.Likely.By})
+	r.start, r.When = o, &when{Text: o.Text(now)}
+	r.When.AtTheLatest, r.When.Perhaps = term.Stamp(o.AtLatest.At), term.Stamp(o.Perhaps.At)
+	r.When.Likely, r.When.NineOfTenBy = term.Stamp(o.Likely.At), term.Stamp(o.Likely.By)
 	if o.Ahead > 0 {
 		r.When.AtTheLatest, r.When.Perhaps = "", cmp.Or(r.When.Perhaps, r.When.AtTheLatest)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	v1 "k8s.io/api/core/v1"
@@ -276,11 +277,11 @@ func Together(pods []*v1.Pod) int {
 	return len(pods)
 }
 
-// Identify sets different UIDs of pods that do not exist yet, and the condition of pods for which a scheduler found no
-// node. of is different for each workload.
-func Identify(pods []*v1.Pod, of string) {
+// Identify sets different UIDs of pods that do not exist yet, now as the time at which they are created, and the condition of
+// pods for which a scheduler found no node. of is different for each workload.
+func Identify(pods []*v1.Pod, of string, now time.Time) {
 	for i, p := range pods {
-		p.UID = types.UID(fmt.Sprintf("%s/%d", of, i))
+		p.UID, p.CreationTimestamp = types.UID(fmt.Sprintf("%s/%d", of, i)), metav1.NewTime(now)
 		c := v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonUnschedulable}
 		if len(p.Spec.SchedulingGates) > 0 {
 			c.Reason = v1.PodReasonSchedulingGated

@@ -52,6 +52,7 @@ type Situation struct {
 
 	counted *Cluster                // of Nodes and Pods; nil is not counted yet
 	line    []*v1.Pod               // see lined
+	planned bool                    // it is that of a newcomer of a Plan
 	reaches map[string]*queue.Reach // in Nodes, of pods by what they ask for, as far as they were asked about
 }
 
@@ -174,7 +175,7 @@ func Find(s *Situation, now time.Time) (*Findings, error) {
 	}
 	if len(request.Of(s.Pod)) > 0 {
 		start := c.StartEstimate(s.Pod, s.lined(), s.Ends, now)
-		if s.RunTimes != nil && !start.Now && !s.Pod.CreationTimestamp.IsZero() { // one that is not made yet is not in the queue
+		if s.RunTimes != nil && !start.Now && !s.planned { // the Plan says when newcomers start
 			likely, err := c.Starts(s.Pods, s.RunTimes, s.Outcomes, s.Ends, now)
 			if err != nil {
 				return nil, err

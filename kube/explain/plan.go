@@ -2,11 +2,13 @@ package explain
 
 import (
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
 	"berth.dev/berth/core/cluster"
 	reasons "berth.dev/berth/core/explain"
+	"berth.dev/berth/core/forecast"
 	"berth.dev/berth/core/gang"
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/placement"
@@ -25,6 +27,7 @@ type Plan struct {
 	line  []*v1.Pod // of the Pods of of, those that inLines has
 	ahead []*v1.Pod // of line, those that may get a place before
 	apart bool      // a pod keeps away from others by their labels
+	left  []*v1.Pod // newcomers that wait: see Leave
 
 	fresh *Cluster // of all Pods of of; nil is that one got a place since
 	mark  cluster.Mark
@@ -240,7 +243,7 @@ func (p *Plan) Waiting(n *Newcomers, left []*v1.Pod) (*Situation, error) {
 	p.fresh.SetVolumes(n.Volumes)
 	p.fresh.quotas = s.Quotas
 	p.fresh.keep(s.Pod, p.line)
-	s.counted = p.fresh
+	s.counted, s.planned = p.fresh, true
 	return &s, nil
 }
 
@@ -256,6 +259,21 @@ func (p *Plan) Members(gang string) int {
 		}
 	}
 	return count
+}
+
+// Leave has newcomers wait that got no place. They hold nothing, so others may start before them.
+func (p *Plan) Leave(pods []*v1.Pod) { p.left = append(p.left, pods...) }
+
+// Starts expects when the newcomers that wait start, and those of the cluster, by queues.Workload: see Cluster.Starts. Without run times there are none.
+func (p *Plan) Starts(times *queue.RunTimes, came *forecast.Outcomes, known KnownEnds, now time.Time) (map[string]reasons.Likely, error) {
+	if len(p.left) == 0 {
+		return nil, nil
+	}
+	p.Expect(p.left)
+	defer p.Forget(p.left)
+	s := p.of
+	s.Pods, s.RunTimes, s.Outcomes, s.Ends = slices.Concat(p.of.Pods, p.left), times, came, known
+	return s.Starts(now)
 }
 
 // Expect has quotas count pods that got no place among those that wait, until Forget.

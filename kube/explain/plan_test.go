@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
@@ -13,9 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/api"
+	"berth.dev/berth/core/queue"
 	"berth.dev/berth/kube/commit"
 	"berth.dev/berth/kube/explain"
 	"berth.dev/berth/kube/kubetest"
+	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/kube/request"
 )
 
@@ -172,5 +175,39 @@ func TestPlansGiveNothingTwice(t *testing.T) {
 				t.Fatalf("seed %d: a pod of %s got no place, and fits", seed, n.Pods[0].Name)
 			}
 		}
+	}
+}
+
+// TestNewcomersThatWaitAreExpectedOneAfterTheOther: the node is held for an hour from noon on, as its holder declares.
+func TestNewcomersThatWaitAreExpectedOneAfterTheOther(t *testing.T) {
+	holder := kubetest.Observed(kubetest.Pod("holder", "a", api.ResourceGPU, 2), api.ResourceGPU, "GPU-a-0", "GPU-a-1")
+	declares(time.Hour)(holder)
+	now := kubetest.Started.Add(10 * time.Minute)
+	created := func(p *v1.Pod) { p.CreationTimestamp = metav1.NewTime(now) }
+	plan, err := explain.NewPlan(explain.Situation{Nodes: []*v1.Node{a100s("a", 2)}, Pods: []*v1.Pod{
+		holder, kubetest.Unplaced("before", time.Minute, 2, declares(time.Hour)),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	together := newcomers("together", 2, 1, created, inGang("g", 2))
+	alone := newcomers("alone", 1, 2, created)
+	for _, n := range []*explain.Newcomers{{Pods: together, Need: 2}, {Pods: alone}} {
+		if taken := plan.Take(n); len(taken) > 0 {
+			t.Fatalf("%s gets a place", n.Pods[0].Name)
+		}
+		plan.Leave(n.Pods)
+	}
+	starts, err := plan.Starts(queue.NewRunTimes(), nil, explain.KnownEnds{}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for of, want := range map[*v1.Pod]time.Duration{together[0]: 2 * time.Hour, together[1]: 2 * time.Hour, alone[0]: 3 * time.Hour} {
+		if got := starts[queues.Workload(of)].At.Sub(kubetest.Started); got != want {
+			t.Errorf("%s starts %v after noon, want %v", of.Name, got, want)
+		}
+	}
+	if starts, err := plan.Starts(nil, nil, explain.KnownEnds{}, now); err != nil || len(starts) > 0 {
+		t.Errorf("without run times: %v, %v", starts, err)
 	}
 }
