@@ -183,10 +183,11 @@ func (r *jobRun) tryRoom(w *seeker) (*jobRoom, []string) {
 		return nil, nil
 	}
 	var broken []*jobPod
+	var given []*hold // of broken
 	for _, id := range plan.Broken {
 		p := holders[id.Node][id.Holder]
+		broken, given = append(broken, p), append(given, p.hold)
 		r.withdraw(p)
-		broken = append(broken, p)
 	}
 	m, nodes := &jobRoom{lead: w.lead, reserved: w.awaits}, []string(nil)
 	for k, p := range w.pods {
@@ -216,8 +217,9 @@ func (r *jobRun) tryRoom(w *seeker) (*jobRoom, []string) {
 		for _, p := range m.pods {
 			guests = append(guests, p.name)
 		}
-		for _, p := range broken {
+		for i, p := range broken {
 			r.shut(p)
+			r.keep(p, given[i].Placement, given[i].reserved) // less what the guests have, until they have started
 		}
 		r.keeper.Enter(guests, hosts, broken)
 	}

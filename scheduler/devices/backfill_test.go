@@ -119,6 +119,33 @@ func TestAReservationIsNotDelayedByThoseThatUseItBefore(t *testing.T) {
 	})
 }
 
+// TestWhatAGuestDoesNotTakeIsKeptWhileItStarts: two GPUs are kept, and the next pod takes one of them. The other is not for a pod that
+// is tried before the first has its node.
+func TestWhatAGuestDoesNotTakeIsKeptWhileItStarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := keptUntil(t)
+		s.remove("late")
+		s.run()
+		s.born(limited("unknown", "", "gpu=1"))
+		time.Sleep(time.Second)
+		guest := limited("guest", "30m", "gpu=1")
+		guest.CreationTimestamp = metav1.NewTime(time.Now())
+		s.add(guest)
+		s.active = nil
+		s.cycle(guest)       // it gets a hold
+		s.enqueue("unknown") // as after a time, and it is tried before the guest
+		s.run()
+		if !s.runs("guest") || s.runs("unknown") {
+			t.Fatalf("on nodes: %v; the one of which nothing is known was told %q", s.on(), s.answers["unknown"])
+		}
+		s.begin("guest")
+		s.born(limited("second", "20m", "gpu=1"))
+		if !s.runs("second") || s.runs("unknown") {
+			t.Fatalf("on nodes: %v, after a second guest, which was told %q", s.on(), s.answers["second"])
+		}
+	})
+}
+
 // TestThoseThatOverrunGetNoMoreOfWhatIsKept, and keep what they have.
 func TestThoseThatOverrunGetNoMoreOfWhatIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

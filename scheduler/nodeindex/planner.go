@@ -139,20 +139,35 @@ func (pl *Planner) Hold(pod *v1.Pod, at cluster.Placement, why string) error {
 			return fmt.Errorf("hold %d devices of node %s for pod %s/%s: they are not what its containers ask for", len(at.Devices), h.Node, pod.Namespace, pod.Name)
 		}
 	}
-	d.Mu.Lock()
-	old := d.Holds[pod.UID]
-	d.DropHold(pod.UID)
-	d.Taken++
-	h.Taken = d.Taken
-	d.Holds[pod.UID] = h
-	d.MarkStale(h.Node)
-	d.Mu.Unlock()
-	d.Still(pod)
-	pl.see(h.Node)
+	old := d.HoldOf(pod.UID)
+	pl.take(h)
 	if old != nil && old.Node != h.Node {
 		pl.see(old.Node)
 	}
 	return nil
+}
+
+// HoldAgain holds what was held before and has been released. What others hold since then is theirs as long as they have it.
+func (pl *Planner) HoldAgain(h *state.Hold) {
+	if pl.W.ByName[h.Node] == nil {
+		return // the node is gone
+	}
+	again := *h
+	pl.take(&again)
+}
+
+// take takes a hold, after all others, in place of what was held for its pod.
+func (pl *Planner) take(h *state.Hold) {
+	d := pl.P.Cluster
+	d.Mu.Lock()
+	d.DropHold(h.Pod.UID)
+	d.Taken++
+	h.Taken = d.Taken
+	d.Holds[h.Pod.UID] = h
+	d.MarkStale(h.Node)
+	d.Mu.Unlock()
+	d.Still(h.Pod)
+	pl.see(h.Node)
 }
 
 // Release gives up what is held for a pod, if anything, so that the placer sees it

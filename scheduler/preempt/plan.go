@@ -12,6 +12,7 @@ import (
 	"berth.dev/berth/scheduler/nodeindex"
 	"berth.dev/berth/scheduler/preempt/candidates"
 	"berth.dev/berth/scheduler/queue"
+	"berth.dev/berth/scheduler/state"
 )
 
 // mostPlans is how many nodes that the framework's filters then refuse are tried
@@ -101,12 +102,26 @@ func (x *Preemption) tryRoom(ctx context.Context, w *preemptor) (*outcome, error
 		if len(hosts) > 0 {
 			x.shutAll(out.broken)
 			x.reservations.Enter(hosts, w.lead(), out.room.Pods, out.broken)
+			if err := x.lend(ctx, out.given); err != nil {
+				klog.FromContext(ctx).Error(err, "What is left of a reservation is not kept while a pod starts", "pod", klog.KObj(w.lead()))
+			}
 		}
 		x.promise(out.room.Pods)
 		x.carryOut(ctx, w, s, out)
 		return out, nil
 	}
 	return &outcome{refusal: "other filters refuse every node that was tried", against: nodeindex.Obstacles{Kept: true, Others: true}}, nil
+}
+
+// lend holds again what was given up for guests, less what these have now: until they have started and their hosts have looked for places
+// again, nobody else gets it.
+func (x *Preemption) lend(ctx context.Context, given []*state.Hold) error {
+	return x.p.Plan(ctx, func(pl *nodeindex.Planner) error {
+		for _, h := range given {
+			pl.HoldAgain(h)
+		}
+		return nil
+	})
 }
 
 // confirm checks a plan that has its holds once more. If it does not stand they are withdrawn, and refused is the answer, or again is that another

@@ -15,6 +15,7 @@ import (
 	"berth.dev/berth/scheduler/preempt/candidates"
 	"berth.dev/berth/scheduler/quota"
 	"berth.dev/berth/scheduler/reserve"
+	"berth.dev/berth/scheduler/state"
 )
 
 // preemptor is who needs room.
@@ -72,6 +73,7 @@ type outcome struct {
 	refusal string
 	short   int64               // milli-GPUs that those who must not go must give back; 0 is not known
 	broken  []*v1.Pod           // whose holds were given up for it
+	given   []*state.Hold       // these holds
 	claim   *quota.Claim        // nil: priorities alone decided
 	known   bool                // refusal is that of the last search, as nothing has changed since
 	bars    string              // a node whose devices cannot be held

@@ -74,6 +74,9 @@ func (x *Preemption) find(pl *nodeindex.Planner, w *preemptor, barred map[string
 	}
 	out := &outcome{plan: plan, claim: claim, nodes: make([]string, len(w.pods))}
 	for _, id := range plan.Broken {
+		if h := x.p.Cluster.HoldOf(s.Pod(id).UID); h != nil {
+			out.given = append(out.given, h)
+		}
 		pl.Release(s.Pod(id).UID)
 		out.broken = append(out.broken, s.Pod(id))
 	}
