@@ -161,8 +161,14 @@ func (r *jobRun) opened(w *seeker) []queue.Kept[*jobPod] {
 	return open
 }
 
-// arrived takes a pod that has started, or is gone: those whose places it has got look for others.
-func (r *jobRun) arrived(p *jobPod) { r.tellBroken(r.keeper.Arrived(p.name)) }
+// arrived takes a pod that has started, or is gone. Those whose places it had are tried again, and keep what is left of these until then.
+func (r *jobRun) arrived(p *jobPod) {
+	leads, lost := r.keeper.Arrived(p.name)
+	r.tellBroken(slices.DeleteFunc(lost, func(o *jobPod) bool { return o.hold != nil }))
+	for _, lead := range leads {
+		r.calls = append(r.calls, lead.name)
+	}
+}
 
 // takeKept makes room for w by what is kept for those that come after it, or need it only after it has ended.
 func (r *jobRun) takeKept(w *seeker) bool {

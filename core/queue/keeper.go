@@ -23,6 +23,7 @@ type entering[P any] struct {
 	left   int      // of the pods
 	lost   []P      // those whose places they have got
 	claims []string // of these
+	leads  []P      // who are tried for these claims
 }
 
 // Kept is the places that are kept for one claim.
@@ -82,29 +83,30 @@ func (k *Keeper[P]) Lapsed(id string) (free bool) {
 	return free
 }
 
-// Enter notes that pods, by UID, have got places that were kept for others and are open to them. The places of these are kept
-// again when all of the pods have started, and their ends can be waited for: then Arrived says so.
+// Enter notes that pods, by UID, have got places that were kept for others and are open to them: lost have lost theirs. These look for
+// places again when all of the pods have started, and their ends can be waited for: then Arrived says so.
 func (k *Keeper[P]) Enter(pods []string, open []Kept[P], lost []P) {
 	e := &entering[P]{left: len(pods), lost: slices.Clone(lost)}
 	for i := range open {
-		e.claims = append(e.claims, open[i].ID)
+		e.claims, e.leads = append(e.claims, open[i].ID), append(e.leads, open[i].Lead)
 	}
 	for _, pod := range pods {
 		k.entering[pod] = e
 	}
 }
 
-// Arrived takes a pod that has started, or is gone, and returns those that are to look for places again.
-func (k *Keeper[P]) Arrived(pod string) []P {
+// Arrived takes a pod that has started, or is gone, and returns those that have lost places to it, and who leads them: these are to be
+// tried again.
+func (k *Keeper[P]) Arrived(pod string) (leads, lost []P) {
 	e := k.entering[pod]
 	if e == nil {
-		return nil
+		return nil, nil
 	}
 	delete(k.entering, pod)
 	if e.left--; e.left > 0 {
-		return nil
+		return nil, nil
 	}
-	return e.lost
+	return e.leads, e.lost
 }
 
 // Vain ends the claim of a waiter for which nothing can be kept: see Reserver.Vain. One whose places are given to others

@@ -135,13 +135,13 @@ func TestAClaimStaysWhileAGuestThatHasItsPlacesStarts(t *testing.T) {
 	if k.Vain("first", when(21)) || len(k.All()) != 2 {
 		t.Errorf("the claim ends while the guest starts: %v is kept", k.All())
 	}
-	if again := k.Arrived("late-1"); again != nil {
+	if _, again := k.Arrived("late-1"); again != nil {
 		t.Errorf("when one of two has started %v look for places", again)
 	}
-	if again := k.Arrived("late-0"); fmt.Sprint(again) != "[first-0 first-1]" {
-		t.Errorf("when both have started %v look for places", again)
+	if leads, again := k.Arrived("late-0"); fmt.Sprint(leads, again) != "[first] [first-0 first-1]" {
+		t.Errorf("when both have started %v are tried, which lead %v", leads, again)
 	}
-	if again := k.Arrived("late-0"); again != nil {
+	if _, again := k.Arrived("late-0"); again != nil {
 		t.Errorf("when it has started again %v look for places", again)
 	}
 	if !k.Vain("first", when(22)) || len(k.All()) != 1 {

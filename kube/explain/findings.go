@@ -175,7 +175,7 @@ func Find(s *Situation, now time.Time) (*Findings, error) {
 	}
 	if len(request.Of(s.Pod)) > 0 {
 		start := c.StartEstimate(s.Pod, s.lined(), s.Ends, now)
-		if s.RunTimes != nil && !start.Now && !s.planned { // the Plan says when newcomers start
+		if s.RunTimes != nil && !start.Now && !s.planned && !s.Pod.CreationTimestamp.IsZero() { // a Plan says when newcomers start
 			likely, err := c.Starts(s.Pods, s.RunTimes, s.Outcomes, s.Ends, now)
 			if err != nil {
 				return nil, err

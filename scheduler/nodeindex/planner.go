@@ -147,7 +147,7 @@ func (pl *Planner) Hold(pod *v1.Pod, at cluster.Placement, why string) error {
 	return nil
 }
 
-// HoldAgain holds what was held before and has been released. What others hold since then is theirs as long as they have it.
+// HoldAgain holds what was held before and has been released, less the devices that are held for others since then, while they are.
 func (pl *Planner) HoldAgain(h *state.Hold) {
 	if pl.W.ByName[h.Node] == nil {
 		return // the node is gone

@@ -50,6 +50,16 @@ func (m *preemptions) lookAgain(h fwk.Handle, log klog.Logger, pods []*v1.Pod) {
 	}
 }
 
+// arrived takes a pod that is bound or gone. Those whose places it had are tried again, and keep what is left of these until then; see lend.
+func (m *preemptions) arrived(h fwk.Handle, pod *v1.Pod) {
+	leads, lost := m.reservations.Arrived(pod)
+	if len(leads) == 0 {
+		return
+	}
+	m.lookAgain(h, klog.Background(), slices.DeleteFunc(lost, func(p *v1.Pod) bool { return m.cluster.HoldOf(p.UID) != nil }))
+	queue.Activate(h, klog.Background(), leads...)
+}
+
 // shutAll ends the rooms of pods.
 func (m *preemptions) shutAll(pods []*v1.Pod) {
 	for _, pod := range pods {

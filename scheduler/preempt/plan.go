@@ -103,7 +103,7 @@ func (x *Preemption) tryRoom(ctx context.Context, w *preemptor) (*outcome, error
 			x.shutAll(out.broken)
 			x.reservations.Enter(hosts, w.lead(), out.room.Pods, out.broken)
 			if err := x.lend(ctx, out.given); err != nil {
-				klog.FromContext(ctx).Error(err, "What is left of a reservation is not kept while a pod starts", "pod", klog.KObj(w.lead()))
+				klog.FromContext(ctx).Error(err, "The rest of a reservation is not kept while a pod starts", "pod", klog.KObj(w.lead()))
 			}
 		}
 		x.promise(out.room.Pods)
@@ -114,7 +114,7 @@ func (x *Preemption) tryRoom(ctx context.Context, w *preemptor) (*outcome, error
 }
 
 // lend holds again what was given up for guests, less what these have now: until they have started and their hosts have looked for places
-// again, nobody else gets it.
+// again, no other pod gets it.
 func (x *Preemption) lend(ctx context.Context, given []*state.Hold) error {
 	return x.p.Plan(ctx, func(pl *nodeindex.Planner) error {
 		for _, h := range given {

@@ -53,6 +53,7 @@ type Preemption struct {
 type preemptions struct {
 	*evict.Evictor
 	*reserve.Rooms
+	cluster      *nodeindex.Cluster
 	reservations *reserve.Reservations
 	refused      *nodeindex.RefusedRoom
 	nodes        *candidates.Cache
@@ -80,7 +81,7 @@ var (
 func NewPreemptions(c *nodeindex.Cluster, broken func(types.UID), least func(gang string) int, unkept func()) *preemptions {
 	rooms, evictor := reserve.NewRooms(), evict.NewEvictor()
 	return &preemptions{
-		Evictor: evictor, Rooms: rooms, nodes: candidates.NewCache(evictor, least, c.Times), times: c.Times, lines: c.Waiting, searches: nodeindex.NewSearches(), refused: c.Refused, broken: broken, least: least,
+		Evictor: evictor, Rooms: rooms, cluster: c, nodes: candidates.NewCache(evictor, least, c.Times), times: c.Times, lines: c.Waiting, searches: nodeindex.NewSearches(), refused: c.Refused, broken: broken, least: least,
 		reservations: reserve.New(c, rooms, unkept),
 	}
 }
@@ -125,7 +126,7 @@ func (m *preemptions) watch(h fwk.Handle) error {
 				m.Forget(pod.UID)
 				m.refused.Drop(pod.UID)
 				m.reservations.Left(pod)
-				m.lookAgain(h, klog.Background(), m.reservations.Arrived(pod))
+				m.arrived(h, pod)
 				if ready := m.Rooms.Gone(pod.UID); len(ready) > 0 {
 					h.Activate(klog.Background(), ready)
 				}
@@ -215,7 +216,7 @@ func (x *Preemption) PostFilter(ctx context.Context, state fwk.CycleState, pod *
 func (x *Preemption) PostBind(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node string) {
 	if request.AsksForGPUs(pod) {
 		x.reservations.Bound(pod, node)
-		x.lookAgain(x.p.Handle, klog.Background(), x.reservations.Arrived(pod))
+		x.arrived(x.p.Handle, pod)
 	}
 	x.Shut(pod.UID)
 	x.refused.Drop(pod.UID)

@@ -249,8 +249,7 @@ func (r *Reservations) Hosts(o *Open, lead *v1.Pod, lost []*v1.Pod) []queue.Kept
 	})
 }
 
-// Enter notes that pods, which lead leads, get what was kept for hosts, whose pods lost it. Arrived says when these are to look for
-// places again.
+// Enter notes that pods, which lead leads, get what was kept for hosts, whose pods lost it. Arrived says when these are to be tried again.
 func (r *Reservations) Enter(hosts []queue.Kept[*v1.Pod], lead *v1.Pod, pods, lost []*v1.Pod) {
 	template := runs.TemplateOf(lead).Name
 	var ids []string
@@ -267,8 +266,8 @@ func (r *Reservations) Enter(hosts []queue.Kept[*v1.Pod], lead *v1.Pod, pods, lo
 	}
 }
 
-// Arrived takes a pod that is bound or gone, and returns the pods that are to look for places again as it has had theirs.
-func (r *Reservations) Arrived(pod *v1.Pod) []*v1.Pod {
+// Arrived takes a pod that is bound or gone, and returns the pods that have lost places to it, and who leads them.
+func (r *Reservations) Arrived(pod *v1.Pod) (leads, lost []*v1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.keeper.Arrived(string(pod.UID))
