@@ -33,6 +33,7 @@ type jobRun struct {
 	inside  *jobPod              // the pod of the scheduling cycle
 	again   bool                 // it was called meanwhile
 	rooms   map[string]*jobRoom  // that are being made, by pod
+	lent    map[string][]lent    // by claim: what its pods held when guests got places of it
 	on      [][]*jobPod          // pods on each node, those that came last at the end
 	started []Start
 }

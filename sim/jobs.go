@@ -177,6 +177,6 @@ func newJobRun(j *Jobs) *jobRun {
 	return &jobRun{
 		index: index, planner: gang.Planner{Placer: index, Topology: j.Topology},
 		gangs: gang.NewMachine(), lines: queue.NewLines(), keeper: queue.NewKeeper[*jobPod](j.ReserveAfter), reserves: j.ReserveAfter > 0,
-		pods: map[string]*jobPod{}, ranks: map[string]gang.Rank{}, rooms: map[string]*jobRoom{}, on: make([][]*jobPod, s.Len()),
+		pods: map[string]*jobPod{}, ranks: map[string]gang.Rank{}, rooms: map[string]*jobRoom{}, lent: map[string][]lent{}, on: make([][]*jobPod, s.Len()),
 	}
 }

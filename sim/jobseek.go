@@ -120,8 +120,26 @@ func (r *jobRun) await(w *seeker, line string) bool {
 			return true
 		}
 	}
+	if r.keeper.Lends(claim.ID) {
+		r.holdAgain(r.lent[claim.ID])
+	}
 	r.freed(r.keeper.Vain(claim.ID, r.now))
 	return false
+}
+
+// lent is a pod and what it held beside a guest.
+type lent struct {
+	pod  *jobPod
+	hold *hold
+}
+
+// holdAgain holds again what was given up, less what is held for others now.
+func (r *jobRun) holdAgain(list []lent) {
+	for _, l := range list {
+		if r.pods[l.pod.name] == l.pod && !l.pod.own {
+			r.keep(l.pod, l.hold.Placement, l.hold.reserved)
+		}
+	}
 }
 
 // uses reports which nodes a pod could use if they were free.
@@ -161,6 +179,19 @@ func (r *jobRun) opened(w *seeker) []queue.Kept[*jobPod] {
 	return open
 }
 
+// lend notes what pods of hosts hold beside their guests.
+func (r *jobRun) lend(hosts []queue.Kept[*jobPod]) {
+	for i := range hosts {
+		var list []lent
+		for _, p := range hosts[i].Pods {
+			if p.hold != nil {
+				list = append(list, lent{p, p.hold})
+			}
+		}
+		r.lent[hosts[i].ID] = list
+	}
+}
+
 // arrived takes a pod that has started, or is gone. Those whose places it had are tried again, and keep what is left of these until then.
 func (r *jobRun) arrived(p *jobPod) {
 	leads, lost := r.keeper.Arrived(p.name)
@@ -189,10 +220,10 @@ func (r *jobRun) tryRoom(w *seeker) (*jobRoom, []string) {
 		return nil, nil
 	}
 	var broken []*jobPod
-	var given []*hold // of broken
+	var given []lent // of broken
 	for _, id := range plan.Broken {
 		p := holders[id.Node][id.Holder]
-		broken, given = append(broken, p), append(given, p.hold)
+		broken, given = append(broken, p), append(given, lent{p, p.hold})
 		r.withdraw(p)
 	}
 	m, nodes := &jobRoom{lead: w.lead, reserved: w.awaits}, []string(nil)
@@ -223,11 +254,12 @@ func (r *jobRun) tryRoom(w *seeker) (*jobRoom, []string) {
 		for _, p := range m.pods {
 			guests = append(guests, p.name)
 		}
-		for i, p := range broken {
+		for _, p := range broken {
 			r.shut(p)
-			r.keep(p, given[i].Placement, given[i].reserved) // less what the guests have, until they have started
 		}
+		r.holdAgain(given) // what the guests leave is kept until they have started
 		r.keeper.Enter(guests, hosts, broken)
+		r.lend(hosts)
 	}
 	r.open(m)
 	return m, nodes

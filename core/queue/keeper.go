@@ -95,6 +95,16 @@ func (k *Keeper[P]) Enter(pods []string, open []Kept[P], lost []P) {
 	}
 }
 
+// Lends reports whether places of a claim are with pods that have not started.
+func (k *Keeper[P]) Lends(id string) bool {
+	for _, e := range k.entering {
+		if slices.Contains(e.claims, id) {
+			return true
+		}
+	}
+	return false
+}
+
 // Arrived takes a pod that has started, or is gone, and returns those that have lost places to it, and who leads them: these are to be
 // tried again.
 func (k *Keeper[P]) Arrived(pod string) (leads, lost []P) {
@@ -112,10 +122,8 @@ func (k *Keeper[P]) Arrived(pod string) (leads, lost []P) {
 // Vain ends the claim of a waiter for which nothing can be kept: see Reserver.Vain. One whose places are given to others
 // that have not started stays.
 func (k *Keeper[P]) Vain(id string, now time.Time) (free bool) {
-	for _, e := range k.entering {
-		if slices.Contains(e.claims, id) {
-			return false
-		}
+	if k.Lends(id) {
+		return false
 	}
 	k.reserver.Vain(id, now)
 	return k.Lapsed(id)

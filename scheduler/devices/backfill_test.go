@@ -1,6 +1,7 @@
 package devices_test
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -122,28 +123,45 @@ func TestAReservationIsNotDelayedByThoseThatUseItBefore(t *testing.T) {
 // TestWhatAGuestDoesNotTakeIsKeptWhileItStarts: two GPUs are kept, and the next pod takes one of them. The other is not for a pod that
 // is tried before the first has its node.
 func TestWhatAGuestDoesNotTakeIsKeptWhileItStarts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := keptUntil(t)
-		s.remove("late")
-		s.run()
-		s.born(limited("unknown", "", "gpu=1"))
-		time.Sleep(time.Second)
-		guest := limited("guest", "30m", "gpu=1")
-		guest.CreationTimestamp = metav1.NewTime(time.Now())
-		s.add(guest)
-		s.active = nil
-		s.cycle(guest)       // it gets a hold
-		s.enqueue("unknown") // as after a time, and it is tried before the guest
-		s.run()
-		if !s.runs("guest") || s.runs("unknown") {
-			t.Fatalf("on nodes: %v; the one of which nothing is known was told %q", s.on(), s.answers["unknown"])
-		}
-		s.begin("guest")
-		s.born(limited("second", "20m", "gpu=1"))
-		if !s.runs("second") || s.runs("unknown") {
-			t.Fatalf("on nodes: %v, after a second guest, which was told %q", s.on(), s.answers["second"])
-		}
-	})
+	for _, tt := range []struct {
+		name  string
+		tried []types.UID // while the guest has no node
+	}{
+		{"another is tried", []types.UID{"unknown"}},
+		{"the host is tried, and another after it", []types.UID{"large", "unknown"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { guestStarts(t, tt.tried) }) })
+	}
+}
+
+// guestStarts has some pods tried after a guest has its hold and before it has a node.
+func guestStarts(t *testing.T, tried []types.UID) {
+	t.Helper()
+	s := keptUntil(t)
+	s.remove("late")
+	s.run()
+	s.born(limited("unknown", "", "gpu=1"))
+	time.Sleep(time.Second)
+	guest := limited("guest", "30m", "gpu=1")
+	guest.CreationTimestamp = metav1.NewTime(time.Now())
+	s.add(guest)
+	s.active = nil
+	s.cycle(guest) // it gets a hold
+	for _, uid := range tried {
+		s.active = slices.DeleteFunc(s.active, func(other types.UID) bool { return other == uid })
+		s.enqueue(uid)
+		s.active = slices.DeleteFunc(s.active, func(other types.UID) bool { return other == uid })
+		s.cycle(s.pods[uid])
+	}
+	s.run()
+	if !s.runs("guest") || s.runs("unknown") {
+		t.Fatalf("on nodes: %v; the one of which nothing is known was told %q", s.on(), s.answers["unknown"])
+	}
+	s.begin("guest")
+	s.born(limited("second", "20m", "gpu=1"))
+	if !s.runs("second") || s.runs("unknown") {
+		t.Fatalf("on nodes: %v, after a second guest, which was told %q", s.on(), s.answers["second"])
+	}
 }
 
 // TestThoseThatOverrunGetNoMoreOfWhatIsKept, and keep what they have.

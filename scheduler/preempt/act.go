@@ -50,7 +50,7 @@ func (m *preemptions) lookAgain(h fwk.Handle, log klog.Logger, pods []*v1.Pod) {
 	}
 }
 
-// arrived takes a pod that is bound or gone. Those whose places it had are tried again, and keep what is left of these until then; see lend.
+// arrived takes a pod that is bound or gone. Those whose places it had are tried again, and keep what is left of these until then; see holdAgain.
 func (m *preemptions) arrived(h fwk.Handle, pod *v1.Pod) {
 	leads, lost := m.reservations.Arrived(pod)
 	if len(leads) == 0 {

@@ -33,6 +33,7 @@ func (x *Preemption) await(ctx context.Context, w *preemptor, line string) (*out
 		}
 	}
 	if err != nil || out.room == nil {
+		x.holdAgain(ctx, x.reservations.Lent(claim.ID))
 		x.reservations.Vain(claim.ID)
 		return nil, err
 	}

@@ -102,9 +102,8 @@ func (x *Preemption) tryRoom(ctx context.Context, w *preemptor) (*outcome, error
 		if len(hosts) > 0 {
 			x.shutAll(out.broken)
 			x.reservations.Enter(hosts, w.lead(), out.room.Pods, out.broken)
-			if err := x.lend(ctx, out.given); err != nil {
-				klog.FromContext(ctx).Error(err, "The rest of a reservation is not kept while a pod starts", "pod", klog.KObj(w.lead()))
-			}
+			x.holdAgain(ctx, out.given)
+			x.reservations.Lend(hosts)
 		}
 		x.promise(out.room.Pods)
 		x.carryOut(ctx, w, s, out)
@@ -113,15 +112,21 @@ func (x *Preemption) tryRoom(ctx context.Context, w *preemptor) (*outcome, error
 	return &outcome{refusal: "other filters refuse every node that was tried", against: nodeindex.Obstacles{Kept: true, Others: true}}, nil
 }
 
-// lend holds again what was given up for guests, less what these have now: until they have started and their hosts have looked for places
-// again, no other pod gets it.
-func (x *Preemption) lend(ctx context.Context, given []*state.Hold) error {
-	return x.p.Plan(ctx, func(pl *nodeindex.Planner) error {
-		for _, h := range given {
+// holdAgain holds again what was given up, less what is held for others now. What guests leave of a reservation is kept so until they have
+// started and their hosts have looked for places again.
+func (x *Preemption) holdAgain(ctx context.Context, holds []*state.Hold) {
+	if len(holds) == 0 {
+		return
+	}
+	err := x.p.Plan(ctx, func(pl *nodeindex.Planner) error {
+		for _, h := range holds {
 			pl.HoldAgain(h)
 		}
 		return nil
 	})
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "The rest of a reservation is not kept while a pod starts that uses it")
+	}
 }
 
 // confirm checks a plan that has its holds once more. If it does not stand they are withdrawn, and refused is the answer, or again is that another

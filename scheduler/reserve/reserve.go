@@ -4,6 +4,7 @@ package reserve
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -38,6 +39,7 @@ type Reservations struct {
 	mu       sync.Mutex
 	keeper   *queue.Keeper[*v1.Pod]
 	credit   queue.Credit
+	lent     map[string][]*state.Hold // by claim: what its pods held when guests got places of it
 	timer    *time.Timer
 	activate func(map[string]*v1.Pod)
 }
@@ -45,7 +47,7 @@ type Reservations struct {
 // New returns Reservations without one; Attach must be called before they are used. unkept is
 // called when one has ended, beside nodeindex.Cluster.Waiting.Wake.
 func New(c *nodeindex.Cluster, rooms *Rooms, unkept func()) *Reservations {
-	return &Reservations{cluster: c, rooms: rooms, unkept: unkept, keeper: queue.NewKeeper[*v1.Pod](0)}
+	return &Reservations{cluster: c, rooms: rooms, unkept: unkept, keeper: queue.NewKeeper[*v1.Pod](0), lent: map[string][]*state.Hold{}}
 }
 
 // Attach has pods put into the queue by a handle, and makes reservations for those who
@@ -264,6 +266,32 @@ func (r *Reservations) Enter(hosts []queue.Kept[*v1.Pod], lead *v1.Pod, pods, lo
 			r.credit.Enter(id, template, hosts[i].At)
 		}
 	}
+}
+
+// Lend notes what pods of hosts hold beside their guests, until these have started: see Lent.
+func (r *Reservations) Lend(hosts []queue.Kept[*v1.Pod]) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.lent, func(id string, _ []*state.Hold) bool { return !r.keeper.Lends(id) })
+	for i := range hosts {
+		var holds []*state.Hold
+		for _, p := range hosts[i].Pods {
+			if h := r.cluster.HoldOf(p.UID); h != nil {
+				holds = append(holds, h)
+			}
+		}
+		r.lent[hosts[i].ID] = holds
+	}
+}
+
+// Lent returns what pods of a claim held when guests got places of it; it is nil if these have started.
+func (r *Reservations) Lent(id string) []*state.Hold {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.keeper.Lends(id) {
+		return nil
+	}
+	return r.lent[id]
 }
 
 // Arrived takes a pod that is bound or gone, and returns the pods that have lost places to it, and who leads them.
