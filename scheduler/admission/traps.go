@@ -23,7 +23,9 @@ func Traps() Policy {
 		}})
 	}
 	policy := newPolicy(TrapsName, admissionv1.Ignore, rules...)
-	some := func(list string) string { return isGPU("k") + " && quantity(string(l." + list + "[k])).isGreaterThan(quantity('0'))" }
+	some := func(list string) string {
+		return isGPU("k") + " && quantity(string(l." + list + "[k])).isGreaterThan(quantity('0'))"
+	}
 	policy.Spec.Validations = []admissionv1.Validation{
 		{
 			Expression: "request.kind.kind != 'ResourceQuota' || !has(object.spec.hard) || !object.spec.hard.exists(k, " + isGPU("k") + " || k.startsWith('limits.') && " + isGPU("k.substring(7)") + ")",

@@ -112,7 +112,7 @@ func (x *Preemption) tryRoom(ctx context.Context, w *preemptor) (*outcome, error
 	return &outcome{refusal: "other filters refuse every node that was tried", against: nodeindex.Obstacles{Kept: true, Others: true}}, nil
 }
 
-// holdAgain holds again what was given up, less what is held for others now. What guests leave of a reservation is kept so until they have
+// holdAgain holds again what was given up, less what is held for others now. So the rest of a reservation is kept until its guests have
 // started and their hosts have looked for places again.
 func (x *Preemption) holdAgain(ctx context.Context, holds []*state.Hold) {
 	if len(holds) == 0 {

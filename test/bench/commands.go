@@ -21,7 +21,7 @@ const commandRuns = 5
 // command is a command on the large cluster, and what it is held to.
 type command struct {
 	args     string
-	code     int // that it exits with
+	code     int     // that it exits with
 	cpu, mem float64 // seconds, MB
 	wall     float64 // seconds
 }
