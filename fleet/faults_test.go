@@ -218,10 +218,23 @@ func TestTimeSlicingTakesEffectWhenThePluginStarts(t *testing.T) {
 		w.after(time.Second)
 		w.configMap("gpu-operator", "device-plugin-config", "version: v1\nsharing:\n  timeSlicing:\n    replicas: 4\n")
 		w.restartPlugin("plugin-3", "plugin-4")
-		w.wantAllocatable("n1", "nvidia.com/gpu", 32)
+		w.wantAllocatable("n1", "nvidia.com/gpu", 0)
 		if e := w.events(); !strings.Contains(e, "plugin-4 InvalidPluginConfig") || !strings.Contains(e, "n1 InvalidPluginConfig") {
 			t.Errorf("no event reports the refusal:\n%s", e)
 		}
+		w.after(5 * time.Second)
+		p, err := w.client.CoreV1().Pods("gpu-operator").Get(t.Context(), "plugin-4", metav1.GetOptions{})
+		if err != nil || !strings.Contains(line(p), "CrashLoop") {
+			t.Errorf("the plugin's pod is %v, %v, want a crash loop", p, err)
+		}
+		w.want("part", "Running c:ready") // what runs keeps its devices
+		w.kill()
+		w.start()
+		w.after(10 * time.Minute)
+		w.wantAllocatable("n1", "nvidia.com/gpu", 0)
+		w.configMap("gpu-operator", "device-plugin-config", byFour)
+		w.after(6 * time.Minute) // it is tried again, at the latest after the longest back-off
+		w.wantAllocatable("n1", "nvidia.com/gpu", 32)
 	}, a100("n1", 8))
 }
 

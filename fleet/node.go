@@ -23,21 +23,22 @@ type node struct {
 	boot  time.Time // when its GPU counters began
 	alarm alarm
 
-	mu     sync.Mutex
-	spec   spec.Node   // GPUs without faults, Sharing in force
-	gpus   []gpu.GPU   // GPUs with faults, those that are draining unhealthy
-	api    *v1.Node    // newest seen; nil until then
-	faults faults      // in force
-	noted  string      // annotation that faults were read from
-	config configLabel // of the device plugin, as last read
-	mig    partition
-	ledger *sharing.Ledger
-	pods   map[types.UID]*pod
-	images map[string]bool        // present on the node
-	totals map[int]fakegpu.Totals // counters by GPU index, of what has ended
-	past   map[int][]fakegpu.Load // loads that ended after totals
-	since  time.Time              // since when no device plugin runs; zero is that one does
-	lease  lease
+	mu      sync.Mutex
+	spec    spec.Node   // GPUs without faults, Sharing in force
+	gpus    []gpu.GPU   // GPUs with faults, those that are draining unhealthy
+	api     *v1.Node    // newest seen; nil until then
+	faults  faults      // in force
+	noted   string      // annotation that faults were read from
+	config  configLabel // of the device plugin, as last read
+	refused brokenConfig
+	mig     partition
+	ledger  *sharing.Ledger
+	pods    map[types.UID]*pod
+	images  map[string]bool        // present on the node
+	totals  map[int]fakegpu.Totals // counters by GPU index, of what has ended
+	past    map[int][]fakegpu.Load // loads that ended after totals
+	since   time.Time              // since when no device plugin runs; zero is that one does
+	lease   lease
 }
 
 // newNode makes the engine of a node whose GPUs are s.GPUs without faults. It
@@ -103,8 +104,11 @@ func (n *node) parts(devices []sharing.Device) []sharing.Device {
 
 // plan decides what the current run of a container does.
 func (n *node) plan(p *pod, c *container) Plan {
-	if p.plugin && n.faults.plugin {
+	switch {
+	case p.plugin && n.faults.plugin:
 		return pluginFault
+	case p.plugin && n.refused.namespace == p.api.Namespace:
+		return pluginCrash(n.refused.why)
 	}
 	plan := Behave(p.api, c.spec, n.parts(c.devices))
 	if _, ok := downloads(p.api, c.spec); ok && !c.running() {

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -27,7 +28,21 @@ const (
 
 // pluginFault is what the plugin's container does under the fault
 // device-plugin.
-var pluginFault = Plan{Duration: time.Second, ExitCode: 1, Steps: []Step{{Text: "berth: simulated fault: the device plugin cannot start"}}, Idle: true}
+var pluginFault = pluginCrash("berth: simulated fault: the device plugin cannot start")
+
+// pluginCrash is what the plugin's container does when it cannot start: it says why.
+func pluginCrash(why string) Plan {
+	return Plan{Duration: time.Second, ExitCode: 1, Steps: []Step{{Text: why}}, Idle: true}
+}
+
+// brokenConfig is a ConfigMap with which the device plugin of a node cannot start.
+type brokenConfig struct {
+	namespace string // of the ConfigMap and the plugin; "" is that there is none
+	why       string
+}
+
+// errNoKey is that the ConfigMap lacks the key that a node's label names. A plugin that runs then keeps what it has.
+var errNoKey = errors.New("does not exist")
 
 // isPlugin reports whether a pod is the device plugin as the operator or
 // NVIDIA's own manifest installs it.
@@ -54,9 +69,9 @@ func unrenamed(resource string) string {
 
 // configure does what a device plugin does when it starts, and when the node's
 // label changes: reads the ConfigMap of its namespace and offers the devices
-// again. Without a ConfigMap the node offers what it did before it read one. One that is
-// invalid changes nothing, and the node and the pod get an event with the fix. by is the
-// plugin's pod.
+// again. Without a ConfigMap the node offers what it did before it read one. With one that is
+// invalid the plugin crashes until it is mended, and the node and the pod get an event with the
+// fix; with one that lacks the node's key nothing changes. by is the plugin's pod.
 func (n *node) configure(ctx context.Context, by *v1.Pod) {
 	client := n.fleet.client.CoreV1().ConfigMaps(by.Namespace)
 	cm, err := client.Get(ctx, pluginConfig, metav1.GetOptions{})
@@ -75,11 +90,15 @@ func (n *node) configure(ctx context.Context, by *v1.Pod) {
 	var warnings []string
 	switch {
 	case apierrors.IsNotFound(err) && n.spec.Before == nil:
+		n.mended(by)
 		return
 	case apierrors.IsNotFound(err):
 		s, before, err = own, nil, nil
 	case err == nil:
 		s, warnings, err = n.readConfig(cm)
+	default:
+		n.fleet.log.Warn("the device plugin's configuration is not read", "node", n.name, "error", err)
+		return
 	}
 	for _, w := range warnings {
 		n.fleet.events.pod(by, n.name, v1.EventTypeWarning, "PluginConfig", w, "")
@@ -90,12 +109,55 @@ func (n *node) configure(ctx context.Context, by *v1.Pod) {
 		}
 	}
 	if err != nil {
-		text := fmt.Sprintf("ConfigMap %s/%s is invalid; the node keeps its current GPUs: %v", by.Namespace, pluginConfig, err)
+		then := "the device plugin crashes, and the node offers no GPUs until it is corrected"
+		if errors.Is(err, errNoKey) {
+			then = "the node keeps its current GPUs"
+		} else {
+			n.crash(by, err)
+		}
+		text := fmt.Sprintf("ConfigMap %s/%s is invalid; %s: %v", by.Namespace, pluginConfig, then, err)
 		n.fleet.events.pod(by, n.name, v1.EventTypeWarning, "InvalidPluginConfig", text, "")
 		n.event(v1.EventTypeWarning, "InvalidPluginConfig", text)
 		return
 	}
+	n.mended(by)
 	n.event(v1.EventTypeNormal, "PluginConfig", fmt.Sprintf("the device plugin offers %s", offer(n.ledger.Devices())))
+	n.fleet.queue.Add(n)
+}
+
+// crash ends the plugin that cannot start with its configuration, as NVIDIA's does (its main.go: "unable to load config"), with mu held.
+func (n *node) crash(by *v1.Pod, err error) {
+	n.refused = brokenConfig{by.Namespace, fmt.Sprintf("error starting plugins: unable to load config: %v", err)}
+	now := n.fleet.now()
+	n.replan(by.Namespace, func(c *container) {
+		c.plan = pluginCrash(n.refused.why)
+		c.plan.Duration = now.Sub(c.begun)
+	})
+}
+
+// mended has the plugin run on that has read its configuration, with mu held.
+func (n *node) mended(by *v1.Pod) {
+	if n.refused.namespace != by.Namespace {
+		return
+	}
+	n.refused = brokenConfig{}
+	n.replan(by.Namespace, func(*container) {})
+}
+
+// replan changes what the containers that run of the plugin of a namespace do, with mu held.
+func (n *node) replan(namespace string, change func(*container)) {
+	for _, p := range n.pods {
+		if !p.plugin || p.api.Namespace != namespace {
+			continue
+		}
+		for _, c := range p.containers {
+			if c.running() {
+				c.plan = n.plan(p, c)
+				change(c)
+			}
+		}
+		n.fleet.queue.Add(p)
+	}
 	n.fleet.queue.Add(n)
 }
 
@@ -128,8 +190,8 @@ func (n *node) readConfig(cm *v1.ConfigMap) (gpu.Sharing, []string, error) {
 	data, ok := cm.Data[key]
 	if !ok {
 		keys := slices.Sorted(maps.Keys(cm.Data))
-		return gpu.Sharing{}, nil, fmt.Errorf("specified config %s does not exist; the keys are %s; label the node %s=KEY or add it",
-			key, strings.Join(keys, ", "), api.LabelPluginConfig)
+		return gpu.Sharing{}, nil, fmt.Errorf("specified config %s %w; the keys are %s; label the node %s=KEY or add it",
+			key, errNoKey, strings.Join(keys, ", "), api.LabelPluginConfig)
 	}
 	s, warnings, err := config.Parse(key, []byte(data))
 	if s.MIGStrategy == "" {
@@ -241,7 +303,7 @@ func offer(devices []sharing.Device) string {
 // that will change if nothing happens. Fleets without system pods always have
 // a plugin.
 func (n *node) pluginRuns(now time.Time) (bool, time.Time) {
-	if n.faults.plugin {
+	if n.faults.plugin || n.refused.namespace != "" {
 		return false, time.Time{}
 	}
 	if !n.fleet.system || len(n.spec.GPUs) == 0 {
