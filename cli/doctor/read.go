@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -48,6 +49,10 @@ func examine(ctx context.Context, c *client.Cluster, o client.Options) (doctor.C
 			func(l *admissionv1.ValidatingAdmissionPolicyList) []admissionv1.ValidatingAdmissionPolicy {
 				return l.Items
 			}, &policies),
+		{what: "webhooks and endpointslices", ask: func(ctx context.Context) (err error) {
+			out.Unanswered, err = unanswered(ctx, c)
+			return err
+		}},
 		{what: "queues and namespaces", ask: func(ctx context.Context) (err error) {
 			out.Queues, out.Namespaces, err = queues(ctx, c, o)
 			return err
@@ -100,6 +105,45 @@ func list[L, T any](what string, of func(context.Context, metav1.ListOptions) (*
 		}
 		return err
 	}}
+}
+
+// unanswered returns the webhooks of a cluster whose Services have no ready endpoint.
+func unanswered(ctx context.Context, c *client.Cluster) (out []doctor.Webhook, err error) {
+	mutating, err := c.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return nil, err
+	}
+	validating, err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return nil, err
+	}
+	ready := map[string]bool{} // by namespace and Service
+	for _, w := range doctor.Webhooks(client.Pointers(mutating.Items), client.Pointers(validating.Items)) {
+		key := w.Namespace + "/" + w.Service
+		if _, known := ready[key]; !known {
+			slices, err := c.DiscoveryV1().EndpointSlices(w.Namespace).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + w.Service})
+			if err != nil {
+				return nil, err
+			}
+			ready[key] = answered(slices.Items)
+		}
+		if !ready[key] {
+			out = append(out, w)
+		}
+	}
+	return out, nil
+}
+
+// answered reports whether a Service has a ready endpoint. One whose condition is not known is ready.
+func answered(list []discoveryv1.EndpointSlice) bool {
+	for i := range list {
+		for k := range list[i].Endpoints {
+			if r := list[i].Endpoints[k].Conditions.Ready; r == nil || *r {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // queues returns the Queues of a cluster, and its namespaces if there are any.

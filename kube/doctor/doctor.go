@@ -48,6 +48,8 @@ type Cluster struct {
 	Prices     cost.Rules
 	// Rules are those of the PrometheusRules.
 	Rules []Rule
+	// Unanswered are the webhooks whose Services have no ready endpoint.
+	Unanswered []Webhook
 	// Guarded says that the admission policies of Berth's scheduler are there.
 	Guarded bool
 	// ClusterPolicy says that the API server knows the GPU Operator's kind of that name.
@@ -79,6 +81,7 @@ func Examine(c Cluster) []finding.Finding {
 	out = append(out, e.quotas()...)
 	out = append(out, e.limits()...)
 	out = append(out, e.defaultClass()...)
+	out = append(out, e.webhooks()...)
 	out = append(out, e.queues()...)
 	out = append(out, e.prices()...)
 	out = append(out, e.stale()...)

@@ -20,6 +20,7 @@ var how = map[string]string{
 	"quotas":          "kubectl get resourcequotas -A -o yaml",
 	"limit-ranges":    "kubectl get limitranges -A -o yaml",
 	"global-default":  "kubectl get priorityclasses",
+	"webhooks":        "kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations -o yaml; kubectl get endpointslices -A",
 	"queues":          "berth queue",
 	"prices":          "berth price list",
 	"inventory":       "kubectl get nodes -o yaml | grep berth.dev/inventory",
