@@ -127,7 +127,7 @@ func (j *judge) all(ctx context.Context, objects []*client.Object) ([]*answer, e
 		units = append(units, u)
 	}
 	for i, u := range units {
-		if u.State == "" {
+		if u.State == "" && j.onNodes(u) {
 			can.Identify(u.of.Pods, fmt.Sprint("can/", i), j.o.Time())
 			if err := j.place(ctx, u); err != nil {
 				return nil, err
@@ -166,6 +166,22 @@ func answers(units []*unit) []*answer {
 		out[i] = u.answer
 	}
 	return out
+}
+
+// onNodes makes the pods of a DaemonSet of the one that was judged. It reports false where there are none, and says why.
+func (j *judge) onNodes(u *unit) bool {
+	if u.Kind != "DaemonSet" || j.plan == nil {
+		return true
+	}
+	nodes := make([]*v1.Node, 0, len(j.nodes))
+	for _, name := range slices.Sorted(maps.Keys(j.nodes)) {
+		nodes = append(nodes, j.nodes[name])
+	}
+	if u.of.Pods = can.OnNodes(u.of.Pods[0], nodes); len(u.of.Pods) == 0 {
+		u.Pods, u.State, u.Code, u.Cause = 0, waits, string(reasons.CodeDaemonSet), reasons.NoNodes
+		return false
+	}
+	return true
 }
 
 // gangOf is the key of the gang of a Pod; "" is that an object is judged by itself.

@@ -5,6 +5,9 @@ import (
 	"time"
 )
 
+// NoNodes says of a DaemonSet why it makes no pods, as far as nodes are the cause.
+const NoNodes = "its pods fit no node: its node selector, affinity, or tolerations match none"
+
 // Owner is an object that makes pods and has none now.
 type Owner struct {
 	Kind, Namespace, Name string
@@ -55,7 +58,7 @@ func (o *Owner) Explain() (state, message string, code Code) {
 	case o.Schedule != "":
 		return "Scheduled", fmt.Sprintf("none of its Jobs runs now: its schedule is %q", o.Schedule), CodeSchedule
 	case o.NodesFor == 0:
-		return "NoNodes", "its pods fit no node: its node selector, affinity, or tolerations match none (0 desired)", CodeDaemonSet
+		return "NoNodes", NoNodes + " (0 desired)", CodeDaemonSet
 	case o.Replicas == 0:
 		return "Stopped", fmt.Sprintf("spec.replicas is 0, so it has no pods; kubectl scale %s -n %s %s --replicas=1 starts one", o.Kind, o.Namespace, o.Name), CodeStopped
 	case o.Paused:

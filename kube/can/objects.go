@@ -80,7 +80,7 @@ func of(o *unstructured.Unstructured) (*Workload, error) {
 	}
 	switch {
 	case kind == "DaemonSet" && len(w.Pods) > 0:
-		w.Later, w.Guess = "", "one pod is judged: a DaemonSet makes one on each node that its pods select and tolerate"
+		w.Later = "" // OnNodes says how many there are
 	case kind == "Notebook" && has(o.GetAnnotations(), api.AnnotationStopped):
 		w.Later = "the notebook is stopped; `berth notebook start` starts it"
 	case paused(o):
