@@ -168,7 +168,22 @@ func devicesOf(object any) string {
 // unusual reports whether a pod asks for GPUs in a way that there is something to say
 // about: other than nvidia.com/gpu alone.
 func unusual(pod *core.Pod) bool {
+	if _, saves := pod.Annotations[api.AnnotationCheckpoint]; saves || seesDevices(pod) {
+		return true
+	}
 	return annotated(pod) || anyResource(pod, func(name string) bool { return name != api.ResourceGPU && request.IsGPU(name) })
+}
+
+// seesDevices reports whether a container of a pod has NVIDIA's variable for the GPUs that it sees.
+func seesDevices(pod *core.Pod) bool {
+	for i := range pod.Spec.Containers {
+		for _, e := range pod.Spec.Containers[i].Env {
+			if e.Name == request.VisibleVariable && request.ShowsDevices(e.Value) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // asksForGPU reports whether a pod asks for GPUs in any form.

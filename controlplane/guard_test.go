@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,12 +12,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/warning"
 	"k8s.io/kubernetes/pkg/apis/autoscaling"
 	"k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/apis/scheduling"
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/kube/explain"
+	"berth.dev/berth/kube/request"
 )
 
 // request is a write of a pod, or of a binding with "pods/binding".
@@ -130,6 +133,37 @@ func TestTrapsAreWarnedOf(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := trap(attributes("any", tt.object, nil, "u")); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// told collects warnings.
+type told []string
+
+func (t *told) AddWarning(_, text string) { *t = append(*t, text) }
+
+func TestPodsAreWarnedOf(t *testing.T) {
+	seeing := func(p *core.Pod, value string) *core.Pod {
+		p.Spec.Containers[0].Env = []core.EnvVar{{Name: request.VisibleVariable, Value: value}}
+		return p
+	}
+	for _, tt := range []struct {
+		name string
+		pod  *core.Pod
+		want []string
+	}{
+		{"one that sees GPUs which it does not hold", seeing(pod("cpu", 1), "all"), []string{request.WarningVisible}},
+		{"one that sees those that it holds", seeing(pod("nvidia.com/gpu", 1), "all"), nil},
+		{"one that wants to see none", seeing(pod("cpu", 1), "void"), nil},
+		{"one that does not say how it saves its work", pod("nvidia.com/gpu", 1, api.AnnotationCheckpoint, "sometimes"), []string{request.WarningSaves}},
+		{"a plain one", pod("nvidia.com/gpu", 1), nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var got told
+			err := newGuard("s", false).Validate(warning.WithWarningRecorder(t.Context(), &got), attributes("pods", tt.pod, nil, "u"), nil)
+			if err != nil || !slices.Equal(got, tt.want) {
+				t.Errorf("warned of %q, %v; want %q", got, err, tt.want)
 			}
 		})
 	}

@@ -53,9 +53,9 @@ func misusing(c *v1.Container, gpus bool) (reasons.Code, string) {
 	}
 	amounts := request.ContainerAmounts(c)
 	count := amounts[api.ResourceGPU]
-	visible := env["NVIDIA_VISIBLE_DEVICES"]
+	visible := request.VisibleDevices(c)
 	switch {
-	case !gpus && visible != "" && visible != "none" && visible != "void":
+	case !gpus && visible != "":
 		return reasons.CodeForeignGPUs, fmt.Sprintf("container %s sets NVIDIA_VISIBLE_DEVICES=%s and asks for no GPU, so it uses GPUs that others hold; remove the variable and ask for nvidia.com/gpu", c.Name, visible)
 	case !gpus && forGPUs(c.Image):
 		return reasons.CodeNoRequest, fmt.Sprintf("container %s runs image %s and asks for no GPU, so it has none; add the limit nvidia.com/gpu: 1", c.Name, c.Image)

@@ -121,9 +121,10 @@ func checkContainer(want counts) string {
 
 // What may not be as it reads.
 const (
-	WarningCores = "gpucores or vgpu-cores without an amount of memory takes all memory of a GPU, as in HAMi and Volcano, so no other pod gets a part of it: add nvidia.com/gpumem or volcano.sh/vgpu-memory to share it"
-	WarningFine  = "the annotation gpu-fraction is cut to thousandths of a GPU"
-	WarningSaves = "the annotation berth.dev/checkpoint does not say how work is saved, so the pod counts as one that saves none: write on-signal, periodic: and how often, such as periodic:30m, or none"
+	WarningCores   = "gpucores or vgpu-cores without an amount of memory takes all memory of a GPU, as in HAMi and Volcano, so no other pod gets a part of it: add nvidia.com/gpumem or volcano.sh/vgpu-memory to share it"
+	WarningFine    = "the annotation gpu-fraction is cut to thousandths of a GPU"
+	WarningVisible = "a container sets NVIDIA_VISIBLE_DEVICES and the pod asks for no GPU: where the container runtime allows it, it uses GPUs that others hold; remove the variable and set the limit nvidia.com/gpu"
+	WarningSaves   = "the annotation berth.dev/checkpoint does not say how work is saved, so the pod counts as one that saves none: write on-signal, periodic: and how often, such as periodic:30m, or none"
 )
 
 // FaultLargest is what is wrong with a pod that asks for more memory of one GPU
@@ -167,5 +168,24 @@ func Warnings(pod *v1.Pod) []string {
 	if _, err := checkpoint.Parse(pod.Annotations[api.AnnotationCheckpoint]); err != nil {
 		out = append(out, WarningSaves)
 	}
+	if sees := func(c v1.Container) bool { return VisibleDevices(&c) != "" }; slices.ContainsFunc(pod.Spec.Containers, sees) && len(Of(pod)) == 0 {
+		out = append(out, WarningVisible)
+	}
 	return out
 }
+
+// VisibleVariable is what NVIDIA's container toolkit reads the GPUs of a container from.
+const VisibleVariable = "NVIDIA_VISIBLE_DEVICES"
+
+// VisibleDevices returns which GPUs a container sees by VisibleVariable, where the toolkit accepts that; "" is none.
+func VisibleDevices(c *v1.Container) string {
+	for i := range c.Env {
+		if c.Env[i].Name == VisibleVariable && ShowsDevices(c.Env[i].Value) {
+			return c.Env[i].Value
+		}
+	}
+	return ""
+}
+
+// ShowsDevices reports whether a value of VisibleVariable stands for GPUs.
+func ShowsDevices(value string) bool { return value != "" && value != "none" && value != "void" }

@@ -3,6 +3,7 @@ package admission_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -174,6 +175,32 @@ func TestThePoliciesSayWhatKubeSays(t *testing.T) {
 	}
 	if faults < 20 {
 		t.Errorf("only %d requests are wrong", faults)
+	}
+}
+
+// TestThePolicyWarnsOfVisibleDevicesAsKubeDoes: the variable by which a container sees GPUs that the pod does not hold.
+func TestThePolicyWarnsOfVisibleDevicesAsKubeDoes(t *testing.T) {
+	warn := judge(t, admission.Warnings())
+	for _, tt := range []struct {
+		words string
+		env   []v1.EnvVar
+		want  bool
+	}{
+		{"cpu=1", []v1.EnvVar{{Name: request.VisibleVariable, Value: "all"}}, true},
+		{"cpu=1", []v1.EnvVar{{Name: "OTHER", Value: "all"}, {Name: request.VisibleVariable, Value: "0,1"}}, true},
+		{"cpu=1", []v1.EnvVar{{Name: request.VisibleVariable, Value: "none"}}, false},
+		{"cpu=1", []v1.EnvVar{{Name: request.VisibleVariable, Value: "void"}}, false},
+		{"cpu=1", []v1.EnvVar{{Name: request.VisibleVariable}}, false},
+		{"cpu=1", []v1.EnvVar{{Name: request.VisibleVariable, ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.name"}}}}, false},
+		{"nvidia.com/gpu=1", []v1.EnvVar{{Name: request.VisibleVariable, Value: "all"}}, false},
+		{"cpu=1", nil, false},
+	} {
+		p := pod(tt.words)
+		p.Spec.Containers[0].Env = tt.env
+		got := warn(p)
+		if diff := cmp.Diff(request.Warnings(p), got); diff != "" || slices.Contains(got, request.WarningVisible) != tt.want {
+			t.Errorf("%s with %v: warned of %q, want the warning: %t (-kube +policy):\n%s", tt.words, tt.env, got, tt.want, diff)
+		}
 	}
 }
 

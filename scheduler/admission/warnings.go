@@ -35,6 +35,11 @@ func Warnings() Policy {
 				"variables.notes['" + api.AnnotationCheckpoint + "'].matches('^(periodic:)?([0-9]+([.][0-9]+)?(h|m|s))+$') && variables.notes['" + api.AnnotationCheckpoint + "'].matches('[1-9]')",
 			Message: request.WarningSaves,
 		},
+		{
+			Expression: "variables.kai || variables.asked.exists(a, a.size() > 0) || !object.spec.containers.exists(c, has(c.env) && c.env.exists(e, e.name == '" +
+				request.VisibleVariable + "' && has(e.value) && !(e.value in ['', 'none', 'void'])))",
+			Message: request.WarningVisible,
+		},
 	}
 	return Policy{policy, newBinding(WarningsName, admissionv1.Warn)}
 }
