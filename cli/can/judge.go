@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 
+	"berth.dev/berth/api/kserve"
 	"berth.dev/berth/api/trainer"
 	"berth.dev/berth/cli/client"
 	"berth.dev/berth/cli/notebook"
@@ -42,6 +43,7 @@ type judge struct {
 	classes map[string]schedulingv1.PriorityClass
 	// runtimes are the training runtimes of the files, by kind and name.
 	runtimes map[string]*unstructured.Unstructured
+	servers  servers
 	seen     map[string]*outlook // of pods that ask for the same, since a place was taken
 	queued   bool                // there are Queues, whose quota can differ for pods that ask for the same
 	held     []*v1.Pod           // of all namespaces; nil: they cannot be read
@@ -223,7 +225,7 @@ func (j *judge) admit(ctx context.Context, o *client.Object) (*unit, error) {
 		u.State, u.Never, u.Cause, u.Code = waits, true, "the job cannot run: "+err.Error(), string(reasons.CodeInvalid)
 		return u, nil //nolint:nilerr // the answer for the object reports it
 	}
-	if u.of, err = can.Of(v.object); err != nil {
+	if u.of, err = can.Of(v.object, j.serversFor(ctx, v.object)); err != nil {
 		u.refuse(err.Error())
 		return u, nil
 	}
@@ -330,6 +332,8 @@ func (j *judge) adds(v verdict) {
 		}
 	case trainer.KindClusterRuntime, trainer.KindRuntime:
 		j.runtimes[o.GetKind()+" "+o.GetName()] = o
+	case kserve.KindRuntime, kserve.KindClusterRuntime:
+		j.servers.add(o)
 	case "ResourceQuota":
 		q := v1.ResourceQuota{}
 		if runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &q) == nil {

@@ -19,6 +19,7 @@ import (
 	"berth.dev/berth/api/kserve"
 	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/kube/request"
+	"berth.dev/berth/kube/serving"
 	"berth.dev/berth/kube/training"
 )
 
@@ -44,9 +45,10 @@ var templatesOnly = []string{"PodTemplate", "TrainingRuntime", "ClusterTrainingR
 // known are the kinds of which it is known how many pods they make.
 var known = []string{"Pod", "Deployment", "ReplicaSet", "StatefulSet", "ReplicationController", "Notebook", "JobSet", "MPIJob", "RayCluster", "XGBoostJob", "PaddleJob", "JAXJob"}
 
-// Of reads which pods an object makes. The error is of fields that cannot be read.
-func Of(o *unstructured.Unstructured) (*Workload, error) {
-	w, err := of(o)
+// Of reads which pods an object makes. servers are the runtimes of models that its namespace and the cluster have; nil is not known. The
+// error is of fields that cannot be read.
+func Of(o *unstructured.Unstructured, servers []*serving.Runtime) (*Workload, error) {
+	w, err := of(o, servers)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +58,7 @@ func Of(o *unstructured.Unstructured) (*Workload, error) {
 	return w, nil
 }
 
-func of(o *unstructured.Unstructured) (*Workload, error) {
+func of(o *unstructured.Unstructured, servers []*serving.Runtime) (*Workload, error) {
 	kind := o.GetKind()
 	switch {
 	case slices.Contains(templatesOnly, kind):
@@ -66,7 +68,7 @@ func of(o *unstructured.Unstructured) (*Workload, error) {
 	case slices.Contains(training.Kinds(), kind):
 		return ofTraining(o)
 	case kind == kserve.Kind:
-		return ofService(o)
+		return ofService(o, servers)
 	case kind == "Pod":
 		p := &v1.Pod{}
 		if err := into(o.Object, p); err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/kube/can"
+	"berth.dev/berth/kube/serving"
 )
 
 func object(t *testing.T, text string) *unstructured.Unstructured {
@@ -95,7 +96,7 @@ func TestWhichPodsAnObjectMakes(t *testing.T) {
 		{"a runtime makes none", "{apiVersion: trainer.kubeflow.org/v1alpha1, kind: ClusterTrainingRuntime, metadata: {name: a}, spec: {template: {spec: {replicatedJobs: [{template: {spec: {template: " + pod + "}}}]}}}}", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w, err := can.Of(object(t, tt.text))
+			w, err := can.Of(object(t, tt.text), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -112,14 +113,14 @@ func TestWhichPodsAnObjectMakes(t *testing.T) {
 }
 
 func TestNoMorePodsThanAreJudged(t *testing.T) {
-	w, err := can.Of(object(t, "{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {replicas: 2000000000, template: "+pod+"}}"))
+	w, err := can.Of(object(t, "{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {replicas: 2000000000, template: "+pod+"}}"), nil)
 	if err != nil || len(w.Pods) != can.MostPods {
 		t.Errorf("%d pods, %v; want %d", len(w.Pods), err, can.MostPods)
 	}
 }
 
 func TestWhatCannotBeReadIsAnError(t *testing.T) {
-	if w, err := can.Of(object(t, "{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {template: {spec: {containers: [{image: [1]}]}}}}")); err == nil {
+	if w, err := can.Of(object(t, "{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {template: {spec: {containers: [{image: [1]}]}}}}"), nil); err == nil {
 		t.Errorf("%+v, want an error", w)
 	}
 }
@@ -141,6 +142,40 @@ func TestGangsOfPods(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := can.Together(gang(tt.notes)); got != tt.want {
 				t.Errorf("got %d, want %d", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestAModelServiceHasTheContainerOfItsRuntime(t *testing.T) {
+	const service = "{apiVersion: serving.kserve.io/v1beta1, kind: InferenceService, metadata: {name: a}, spec: {predictor: {model: {modelFormat: {name: FORMAT}, storageUri: 'pvc://m', resources: {limits: {nvidia.com/gpu: 1}}}}}}"
+	server, err := can.Server(object(t, "{apiVersion: serving.kserve.io/v1alpha1, kind: ClusterServingRuntime, metadata: {name: r}, spec: {supportedModelFormats: [{name: sklearn, autoSelect: true}], protocolVersions: [v1], containers: [{name: kserve-container, image: 'server:1', resources: {requests: {cpu: 7}}}]}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name, format string
+		servers      []*serving.Runtime
+		want         string
+	}{
+		{"of the format", "sklearn", []*serving.Runtime{server}, "server:1, 7 CPU, 1 GPU; "},
+		{"that nothing serves", "onnx", []*serving.Runtime{server}, "the service cannot run: "},
+		{"where there is no runtime", "sklearn", []*serving.Runtime{}, "the service cannot run: "},
+		{"where runtimes cannot be read", "sklearn", nil, "not-known, 0 CPU, 1 GPU; the runtime of the model is not known, "},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w, err := can.Of(object(t, strings.Replace(service, "FORMAT", tt.format, 1)), tt.servers)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := w.Never
+			if len(w.Pods) == 1 {
+				c := &w.Pods[0].Spec.Containers[0]
+				gpus := c.Resources.Limits["nvidia.com/gpu"]
+				got = fmt.Sprintf("%s, %s CPU, %s GPU; %s", c.Image, c.Resources.Requests.Cpu(), gpus.String(), w.Guess)
+			}
+			if !strings.HasPrefix(got, tt.want) {
+				t.Errorf("it makes %q, want %q", got, tt.want)
 			}
 		})
 	}

@@ -10,9 +10,18 @@ import (
 	"berth.dev/berth/kube/serving"
 )
 
-// ofService reads the replicas of an InferenceService. The container of its runtime is not known here: it asks for no GPUs, and those of the
-// model are what is judged.
-func ofService(o *unstructured.Unstructured) (*Workload, error) {
+// Server reads a ServingRuntime or a ClusterServingRuntime.
+func Server(o *unstructured.Unstructured) (*serving.Runtime, error) {
+	r := &kserve.ServingRuntime{}
+	if err := into(o.Object, r); err != nil {
+		return nil, fmt.Errorf("read %s %s: %w", o.GetKind(), o.GetName(), err)
+	}
+	return serving.RuntimeOf(&r.ObjectMeta, r.Spec, o.GetKind() == kserve.KindClusterRuntime)
+}
+
+// ofService reads the replicas of an InferenceService, with the container of the one of servers that its model gets. Where these are
+// not known, what the service itself says of its container is judged.
+func ofService(o *unstructured.Unstructured, servers []*serving.Runtime) (*Workload, error) {
 	is := &kserve.InferenceService{}
 	if err := into(o.Object, is); err != nil {
 		return nil, fmt.Errorf("read InferenceService %s: %w", o.GetName(), err)
@@ -21,7 +30,13 @@ func ofService(o *unstructured.Unstructured) (*Workload, error) {
 	if fault != nil {
 		return &Workload{Never: "the service cannot run: " + fault.Message}, nil
 	}
-	children, err := serving.Build(written, nil, 1, 0)
+	var server *serving.Runtime
+	if servers != nil {
+		if server, fault = serving.Choose(written, servers); fault != nil {
+			return &Workload{Never: "the service cannot run: " + fault.Message}, nil
+		}
+	}
+	children, err := serving.Build(written, server, 1, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -39,6 +54,19 @@ func ofService(o *unstructured.Unstructured) (*Workload, error) {
 	case s.Scale.Max > s.Scale.Min:
 		w.Guess = fmt.Sprintf("minReplicas is judged, %d: more replicas start when requests need them", s.Scale.Min)
 	}
+	if servers == nil {
+		w.noServer(template)
+	}
 	w.repeat(o, template, max(s.Scale.Min, 1))
 	return w, nil
+}
+
+// noServer stands in for the runtime of a model where the runtimes are not known.
+func (w *Workload) noServer(t *v1.PodTemplateSpec) {
+	for i := range t.Spec.Containers {
+		if c := &t.Spec.Containers[i]; c.Image == "" {
+			c.Image = "not-known"
+			w.Guess = "the runtime of the model is not known, as you cannot list servingruntimes and clusterservingruntimes: what the service itself requests is judged"
+		}
+	}
 }
