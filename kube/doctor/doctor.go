@@ -86,6 +86,8 @@ func Examine(c Cluster) []finding.Finding {
 	out = append(out, e.prices()...)
 	out = append(out, e.stale()...)
 	out = append(out, e.blind()...)
+	out = append(out, e.privileged()...)
+	out = append(out, e.stranded()...)
 	out = append(out, e.fakes()...)
 	out = append(out, e.operator())
 	out = append(out, e.operatorPods()...)

@@ -25,6 +25,8 @@ var how = map[string]string{
 	"prices":          "berth price list",
 	"inventory":       "kubectl get nodes -o yaml | grep berth.dev/inventory",
 	"visible-devices": "kubectl get pods -A -o yaml | grep -A1 NVIDIA_VISIBLE_DEVICES",
+	"privileged":      "kubectl get pods -A -o yaml | grep -B20 privileged",
+	"stranded":        "kubectl describe nodes",
 	"fake-gpus":       "kubectl get nodes -L berth.dev/fake-gpus",
 	"gpu-operator":    "kubectl get clusterpolicies; kubectl get daemonsets -A",
 	"operator-pods":   "kubectl get daemonsets,deployments,pods -n gpu-operator",
