@@ -3,7 +3,6 @@ package lint
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -43,7 +42,9 @@ func (o *object) pod(n *yaml.Node, path string) {
 		o.say(path, fail("gpu-request", err.Error(), "change the request"))
 	}
 	for _, text := range request.Warnings(pod) {
-		o.say(path, warn("gpu-request", text, ""))
+		if text != request.WarningVisible { // visible says it of its line
+			o.say(path, warn("gpu-request", text, ""))
+		}
 	}
 	for _, list := range []struct {
 		field      string
@@ -68,7 +69,7 @@ func (o *object) pod(n *yaml.Node, path string) {
 // The variables by which programs and the container toolkit choose GPUs.
 const (
 	cudaVisible   = "CUDA_VISIBLE_DEVICES"
-	nvidiaVisible = "NVIDIA_VISIBLE_DEVICES"
+	nvidiaVisible = request.VisibleVariable
 )
 
 // visible finds variables that seem to give a container GPUs.
@@ -83,7 +84,7 @@ func (o *object) visible(c *v1.Container, path string) {
 		case e.Name == cudaVisible && e.Value != "" && e.Value != "-1":
 			o.say(at, warn("visible-devices", cudaVisible+" allocates no GPU, and the container asks for none",
 				"add a limit, such as nvidia.com/gpu: 1, or remove the variable"))
-		case e.Name == nvidiaVisible && e.ValueFrom == nil && !slices.Contains([]string{"", "void", "none"}, e.Value):
+		case e.Name == nvidiaVisible && e.ValueFrom == nil && request.ShowsDevices(e.Value):
 			o.say(at, warn("visible-devices", nvidiaVisible+"="+e.Value+" takes GPUs past the scheduler where the container runtime allows it: "+
 				"other pods hold them at the same time, and no quota counts them", "remove it, and set a limit, such as nvidia.com/gpu: 1"))
 		}
