@@ -22,6 +22,9 @@ var kubectlWords = filepath.Join("..", "cli", "testdata", "kubectl-words.txt")
 // pod's name, and UIDs.
 var random = regexp.MustCompile(`\b([a-z]\d\d)-[0-9a-z]{5,10}(-[0-9a-z]{5})?\b`)
 
+// counted is the use of a quota that still counts a pod which was made before the quota and is gone.
+var counted = regexp.MustCompile(`used: requests\.nvidia\.com/gpu=1\b`)
+
 // kubectlsays FILE: make each of the causes whose codes are in the file by its example, and
 // compare what kubectl prints of it with kubectlWords. With -update that is written.
 func kubectlsays(ts *testscript.TestScript, neg bool, args []string) {
@@ -65,7 +68,7 @@ func (m *madeCause) kubectl() string {
 			e := &events.Items[i]
 			of := e.InvolvedObject.Name
 			if e.Type == v1.EventTypeWarning && (of == name || strings.HasPrefix(of, name+"-") && e.Reason == "FailedCreate") {
-				return e.Reason + "  " + random.ReplaceAllString(e.Message, "$1-xxxxx")
+				return e.Reason + "  " + counted.ReplaceAllString(random.ReplaceAllString(e.Message, "$1-xxxxx"), "used: requests.nvidia.com/gpu=0")
 			}
 		}
 		m.read(&pods, append([]string{"get", "pods"}, namespace...))
