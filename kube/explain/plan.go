@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -222,8 +223,8 @@ func (p *Plan) place(one *Taken) {
 	}
 }
 
-// Waiting is the situation of the first newcomer that got no place, with all of them that got none.
-func (p *Plan) Waiting(n *Newcomers, left []*v1.Pod) (*Situation, error) {
+// now is the cluster with those that got a place, counted once until the next gets one.
+func (p *Plan) now() (*Cluster, error) {
 	if p.fresh == nil {
 		c, err := NewCluster(p.of.Nodes, p.of.Pods)
 		if err != nil {
@@ -235,11 +236,19 @@ func (p *Plan) Waiting(n *Newcomers, left []*v1.Pod) (*Situation, error) {
 		c.owners, c.private = p.of.Owners, p.of.Private
 		p.fresh, p.mark = c, c.snapshot.Mark()
 	}
+	p.fresh.snapshot.RollBack(p.mark)
+	p.mark, p.fresh.kept = p.fresh.snapshot.Mark(), nil
+	return p.fresh, nil
+}
+
+// Waiting is the situation of the first newcomer that got no place, with all of them that got none.
+func (p *Plan) Waiting(n *Newcomers, left []*v1.Pod) (*Situation, error) {
+	if _, err := p.now(); err != nil {
+		return nil, err
+	}
 	s := p.of
 	s.Pod, s.Pods, s.line = left[0], slices.Concat(p.of.Pods, left), slices.Concat(p.line, left)
 	s.Volumes, s.BadClaims, s.NoClaims = n.Volumes, n.BadClaims, n.NoClaims
-	p.fresh.snapshot.RollBack(p.mark)
-	p.mark, p.fresh.kept = p.fresh.snapshot.Mark(), nil
 	p.fresh.SetVolumes(n.Volumes)
 	p.fresh.quotas = s.Quotas
 	p.fresh.keep(s.Pod, p.line)
@@ -266,14 +275,17 @@ func (p *Plan) Leave(pods []*v1.Pod) { p.left = append(p.left, pods...) }
 
 // Starts expects when the newcomers that wait start, and those of the cluster, by queues.Workload: see Cluster.Starts. Without run times there are none.
 func (p *Plan) Starts(times *queue.RunTimes, came *forecast.Outcomes, known KnownEnds, now time.Time) (map[string]reasons.Likely, error) {
-	if len(p.left) == 0 {
+	if len(p.left) == 0 || times == nil {
 		return nil, nil
+	}
+	c, err := p.now()
+	if err != nil {
+		return nil, fmt.Errorf("count what pods hold: %w", err)
 	}
 	p.Expect(p.left)
 	defer p.Forget(p.left)
-	s := p.of
-	s.Pods, s.RunTimes, s.Outcomes, s.Ends = slices.Concat(p.of.Pods, p.left), times, came, known
-	return s.Starts(now)
+	c.SetVolumes(nil)
+	return c.Starts(slices.Concat(p.of.Pods, p.left), times, came, known, now)
 }
 
 // Expect has quotas count pods that got no place among those that wait, until Forget.
