@@ -106,7 +106,7 @@ func (n *node) parts(devices []sharing.Device) []sharing.Device {
 func (n *node) plan(p *pod, c *container) Plan {
 	switch {
 	case p.plugin && n.faults.plugin:
-		return pluginFault
+		return pluginCrash(pluginFault)
 	case p.plugin && n.refused.namespace == p.api.Namespace:
 		return pluginCrash(n.refused.why)
 	}

@@ -26,9 +26,9 @@ const (
 	pluginGrace  = 10 * time.Second       // without a plugin, until its resources are gone
 )
 
-// pluginFault is what the plugin's container does under the fault
+// pluginFault is what the log of the plugin's container says under the fault
 // device-plugin.
-var pluginFault = pluginCrash("berth: simulated fault: the device plugin cannot start")
+const pluginFault = "berth: simulated fault: the device plugin cannot start"
 
 // pluginCrash is what the plugin's container does when it cannot start: it says why.
 func pluginCrash(why string) Plan {

@@ -101,6 +101,16 @@ func member(n *yaml.Node, container string) (*yaml.Node, error) {
 	return own, nil
 }
 
+// failing reads which part of the answers are errors.
+func (s *simulation) failing(value *yaml.Node) error {
+	part, err := strconv.ParseFloat(value.Value, 64)
+	if err != nil || !(part >= 0 && part <= 1) {
+		return fmt.Errorf("%q is not a part of the answers; write a number from 0 to 1", value.Value)
+	}
+	s.fails = &part
+	return nil
+}
+
 func (s *simulation) field(key string, value *yaml.Node) error {
 	switch key {
 	case "load", "takes":
@@ -114,11 +124,7 @@ func (s *simulation) field(key string, value *yaml.Node) error {
 			s.takes = &d
 		}
 	case "fails":
-		part, err := strconv.ParseFloat(value.Value, 64)
-		if err != nil || !(part >= 0 && part <= 1) {
-			return fmt.Errorf("%q is not a part of the answers; write a number from 0 to 1", value.Value)
-		}
-		s.fails = &part
+		return s.failing(value)
 	case "duration":
 		d, err := time.ParseDuration(value.Value)
 		if err != nil || d < 0 {

@@ -208,7 +208,7 @@ func newHolder(h devices.Holder) Holder {
 }
 
 // deviceHead are the columns of deviceTable; -o wide has more.
-var deviceHead = []string{"NODE", "INDEX", "PRODUCT", "MEMORY", "SHARE/PROFILE", "HEALTH", "HOLDER", "USER", "SINCE"} //nolint:gochecknoglobals // a constant
+var deviceHead = []string{"NODE", "INDEX", "PRODUCT", "MEMORY", "SHARE/PROFILE", "HEALTH", "HOLDER", "USER", "SINCE"}
 
 // deviceTable has a line for each holder, and one for what is free of a device.
 func deviceTable(rows []Device, now time.Time, wide bool) *term.Table {

@@ -16,7 +16,7 @@ import (
 )
 
 // nodeHead are the columns of nodeTable; -o wide has more before the holders.
-var nodeHead = []string{"NODE", "PRODUCT", "GPUS", "HELD", "BUSY", "FREE", "UNHEALTHY", "$/H"} //nolint:gochecknoglobals // a constant
+var nodeHead = []string{"NODE", "PRODUCT", "GPUS", "HELD", "BUSY", "FREE", "UNHEALTHY", "$/H"}
 
 // nodeTable is the table of `berth nodes`, with a line of totals.
 func nodeTable(nodes []devices.Node, v view.View, wide bool) *term.Table {

@@ -145,16 +145,16 @@ func (f *manifests) misleading(command string) (say, do string) {
 // whole is the command that begins in a line of a script, with the lines that continue it: after a backslash, or in an open quote.
 func whole(lines []string, i int) string {
 	const most = 20 // lines
-	text := ""
+	var parts []string
+	quotes := 0
 	for n := 0; n < most && i+n < len(lines); n++ {
 		line := strings.TrimRight(lines[i+n], " \t\r")
-		more := strings.HasSuffix(line, "\\")
-		text += strings.TrimSuffix(line, "\\") + " "
-		if !more && strings.Count(text, "'")%2 == 0 {
+		parts = append(parts, strings.TrimSuffix(line, "\\")+" ")
+		if quotes += strings.Count(line, "'"); !strings.HasSuffix(line, "\\") && quotes%2 == 0 {
 			break
 		}
 	}
-	return text
+	return strings.Join(parts, "")
 }
 
 // shell applies the rules of shell commands.
