@@ -139,8 +139,7 @@ func (n *node) setFaults(note string, now time.Time) {
 				c.crashes, c.retry = 0, now
 			}
 			if p.plugin && !before.plugin && after.plugin && c.running() {
-				c.plan = pluginCrash(pluginFault)
-				c.plan.Duration = now.Sub(c.begun)
+				c.crash(pluginFault, now)
 			}
 			c.starve(before, after, now)
 		}

@@ -129,10 +129,13 @@ func (n *node) configure(ctx context.Context, by *v1.Pod) {
 func (n *node) crash(by *v1.Pod, err error) {
 	n.refused = brokenConfig{by.Namespace, fmt.Sprintf("error starting plugins: unable to load config: %v", err)}
 	now := n.fleet.now()
-	n.replan(by.Namespace, func(c *container) {
-		c.plan = pluginCrash(n.refused.why)
-		c.plan.Duration = now.Sub(c.begun)
-	})
+	n.replan(by.Namespace, func(_ *pod, c *container) { c.crash(n.refused.why, now) })
+}
+
+// crash ends the run of a plugin's container now, which says why.
+func (c *container) crash(why string, now time.Time) {
+	c.plan = pluginCrash(why)
+	c.plan.Duration = now.Sub(c.begun)
 }
 
 // mended has the plugin run on that has read its configuration, with mu held.
@@ -141,19 +144,18 @@ func (n *node) mended(by *v1.Pod) {
 		return
 	}
 	n.refused = brokenConfig{}
-	n.replan(by.Namespace, func(*container) {})
+	n.replan(by.Namespace, func(p *pod, c *container) { c.plan = n.plan(p, c) })
 }
 
 // replan changes what the containers that run of the plugin of a namespace do, with mu held.
-func (n *node) replan(namespace string, change func(*container)) {
+func (n *node) replan(namespace string, change func(*pod, *container)) {
 	for _, p := range n.pods {
 		if !p.plugin || p.api.Namespace != namespace {
 			continue
 		}
 		for _, c := range p.containers {
 			if c.running() {
-				c.plan = n.plan(p, c)
-				change(c)
+				change(p, c)
 			}
 		}
 		n.fleet.queue.Add(p)

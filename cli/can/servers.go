@@ -2,6 +2,7 @@ package can
 
 import (
 	"context"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -40,8 +41,7 @@ func (j *judge) serversFor(ctx context.Context, o *unstructured.Unstructured) []
 	if !ok || !okAll {
 		return nil
 	}
-	out := []*serving.Runtime{} // none, which is known
-	return append(append(append(append(out, own...), all...), j.servers.made[o.GetNamespace()]...), j.servers.made[""]...)
+	return append([]*serving.Runtime{}, slices.Concat(own, all, j.servers.made[o.GetNamespace()], j.servers.made[""])...) // not nil: that there is none is known
 }
 
 // serversOf returns the runtimes of a namespace, or of the cluster, as the API server has them. They are read once.

@@ -56,41 +56,39 @@ func flagsOf(cmd *cobra.Command) *Flags {
 // mostNames is how many names are listed to complete one.
 const mostNames = 1000
 
+func namesOf[T metav1.Object](list []T) (out []string) {
+	for _, o := range list {
+		out = append(out, o.GetName())
+	}
+	return out
+}
+
 // NodeNames are those of the nodes.
-func NodeNames(ctx context.Context, c *Cluster, _ Options, _ string) (out []string, err error) {
+func NodeNames(ctx context.Context, c *Cluster, _ Options, _ string) ([]string, error) {
 	list, err := c.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0", Limit: mostNames})
 	if err != nil {
 		return nil, err
 	}
-	for i := range list.Items {
-		out = append(out, list.Items[i].Name)
-	}
-	return out, nil
+	return namesOf(Pointers(list.Items)), nil
 }
 
 // NamespaceNames are those of the namespaces.
-func NamespaceNames(ctx context.Context, c *Cluster, _ Options, _ string) (out []string, err error) {
+func NamespaceNames(ctx context.Context, c *Cluster, _ Options, _ string) ([]string, error) {
 	list, err := c.CoreV1().Namespaces().List(ctx, metav1.ListOptions{ResourceVersion: "0", Limit: mostNames})
 	if err != nil {
 		return nil, err
 	}
-	for i := range list.Items {
-		out = append(out, list.Items[i].Name)
-	}
-	return out, nil
+	return namesOf(Pointers(list.Items)), nil
 }
 
 // QueueNames are those of the Queues.
-func QueueNames(ctx context.Context, c *Cluster, o Options, _ string) (out []string, err error) {
+func QueueNames(ctx context.Context, c *Cluster, o Options, _ string) ([]string, error) {
 	list, _, err := c.Queues(ctx, o)
-	for _, q := range list {
-		out = append(out, q.Name)
-	}
-	return out, err
+	return namesOf(list), err
 }
 
 // ProfileNames are those of the NotebookProfiles.
-func ProfileNames(ctx context.Context, c *Cluster, o Options, _ string) (out []string, err error) {
+func ProfileNames(ctx context.Context, c *Cluster, o Options, _ string) ([]string, error) {
 	api, err := c.Dynamic(o)
 	if err != nil {
 		return nil, err
@@ -99,10 +97,7 @@ func ProfileNames(ctx context.Context, c *Cluster, o Options, _ string) (out []s
 	if err != nil {
 		return nil, err
 	}
-	for i := range list.Items {
-		out = append(out, list.Items[i].GetName())
-	}
-	return out, nil
+	return namesOf(Pointers(list.Items)), nil
 }
 
 // WaitingPods are the names of the pods of the namespace that have no node.

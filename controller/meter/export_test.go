@@ -10,6 +10,7 @@ import (
 	"berth.dev/berth/controller/runtime"
 	"berth.dev/berth/core/usage"
 	"berth.dev/berth/kube/kubetest"
+	"berth.dev/berth/kube/request"
 )
 
 // TestDaysAreExported closes two days, and one of them again: their files are the sums of the ledger.
@@ -48,7 +49,7 @@ func TestWhatIsKeptOfPods(t *testing.T) {
 	plain.Labels, plain.Spec.Containers[0].Image = map[string]string{"a": "b"}, "web:1"
 	o, err := slim(plain.DeepCopy())
 	p, ok := o.(*v1.Pod)
-	if err != nil || !ok || roomOf(p) != (usage.Room{MilliCPU: 3000, MemoryBytes: 2 << 30}) || p.Spec.NodeName != "n" || p.Labels != nil || p.Spec.Containers[0].Image != "" {
+	if err != nil || !ok || request.Room(p) != (usage.Room{MilliCPU: 3000, MemoryBytes: 2 << 30}) || p.Spec.NodeName != "n" || p.Labels != nil || p.Spec.Containers[0].Image != "" {
 		t.Errorf("of a pod without GPUs is kept %+v, %v", o, err)
 	}
 	waits, err := slim(small("web", "", 3, 2))
@@ -57,7 +58,7 @@ func TestWhatIsKeptOfPods(t *testing.T) {
 	}
 	gpu := kubetest.Pod("a", "n", "nvidia.com/gpu", 1, "cpu", 2)
 	o, err = slim(gpu.DeepCopy())
-	if p, ok := o.(*v1.Pod); err != nil || !ok || roomOf(p).MilliCPU != 2000 {
+	if p, ok := o.(*v1.Pod); err != nil || !ok || request.Room(p).MilliCPU != 2000 {
 		t.Errorf("of a pod with a GPU is kept %+v, %v", o, err)
 	}
 }

@@ -4,20 +4,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
-	resourcehelper "k8s.io/component-helpers/resource"
 
 	"berth.dev/berth/core/quota"
 	"berth.dev/berth/core/usage"
+	"berth.dev/berth/kube/request"
 )
-
-// roomOf is the CPU and memory that a pod takes of its node.
-func roomOf(p *v1.Pod) usage.Room {
-	return roomIn(resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{}))
-}
-
-func roomIn(list v1.ResourceList) usage.Room {
-	return usage.Room{MilliCPU: list.Cpu().MilliValue(), MemoryBytes: list.Memory().Value()}
-}
 
 // listOf is a room as a pod asks for it.
 func listOf(r usage.Room) v1.ResourceList {
@@ -45,7 +36,7 @@ func (t *tally) takes(p *v1.Pod) {
 		t.taken[p.Spec.NodeName] = on
 	}
 	was, has := on.pods[p.UID]
-	is := roomOf(p)
+	is := request.Room(p)
 	if has && was == is {
 		return
 	}
@@ -91,7 +82,7 @@ func (t *tally) starved(n *v1.Node, parts int64) usage.Reason {
 	if _, says := n.Status.Allocatable[v1.ResourceCPU]; !says {
 		return ""
 	}
-	left := roomIn(n.Status.Allocatable)
+	left := request.RoomIn(n.Status.Allocatable)
 	if on := t.taken[n.Name]; on != nil {
 		left = left.Minus(on.sum)
 	}

@@ -104,7 +104,7 @@ func slimPod(gpus toolscache.TransformFunc) toolscache.TransformFunc {
 		slim := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion}}
 		if p.Spec.NodeName != "" {
 			slim.Spec.NodeName, slim.Status.Phase = p.Spec.NodeName, p.Status.Phase
-			slim.Spec.Containers = []v1.Container{{Resources: v1.ResourceRequirements{Requests: listOf(roomOf(p))}}}
+			slim.Spec.Containers = []v1.Container{{Resources: v1.ResourceRequirements{Requests: listOf(request.Room(p))}}}
 		}
 		return slim, nil
 	}

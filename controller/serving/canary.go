@@ -63,10 +63,7 @@ func (p *pass) findCanary(ctx context.Context) (*objects.Written, *objects.Runti
 	}
 	var by *objects.Runtime
 	if fault == nil {
-		newest := p.written
-		p.written = main
-		err := p.readCredentials(ctx)
-		if p.written = newest; err != nil {
+		if err := p.readCredentials(ctx, main); err != nil {
 			return nil, nil, err
 		}
 		by, fault = objects.Choose(main, p.runtimes)

@@ -24,8 +24,8 @@ type allowed struct {
 
 // readCredentials reads which Secrets the ServiceAccount lists with which the model is downloaded. It reads no Secret. An account that
 // does not exist has none: the API server says so when it refuses the pods.
-func (p *pass) readCredentials(ctx context.Context) error {
-	name := p.written.Account()
+func (p *pass) readCredentials(ctx context.Context, w *objects.Written) error {
+	name := w.Account()
 	if name == "" {
 		return nil
 	}
@@ -37,6 +37,6 @@ func (p *pass) readCredentials(ctx context.Context) error {
 		}
 		*m = allowed{account: name, at: p.now(), credentials: objects.CredentialsOf(account)}
 	}
-	p.written.Use(p.mem.allowed.credentials, p.o.FetchImage)
+	w.Use(p.mem.allowed.credentials, p.o.FetchImage)
 	return nil
 }

@@ -185,7 +185,7 @@ func (p *pass) read(ctx context.Context) (fault *rules.Fault, err error) {
 	if err := p.readPolicy(ctx); err != nil {
 		return nil, err
 	}
-	if err := p.readCredentials(ctx); err != nil {
+	if err := p.readCredentials(ctx, p.written); err != nil {
 		return nil, err
 	}
 	var own kserve.ServingRuntimeList

@@ -6,7 +6,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	resourcehelper "k8s.io/component-helpers/resource"
 
 	"berth.dev/berth/core/cluster"
 	"berth.dev/berth/core/usage"
@@ -26,10 +25,9 @@ func (e *examined) stranded() []finding.Finding {
 		if has.Cpu().IsZero() || has.Memory().IsZero() {
 			continue // it does not say how much it has
 		}
-		left := room(has)
+		left := request.RoomIn(has)
 		for _, p := range e.on[n.Name] {
-			held := room(resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{}))
-			left.MilliCPU, left.MemoryBytes = left.MilliCPU-held.MilliCPU, left.MemoryBytes-held.MemoryBytes
+			left = left.Minus(request.Room(p))
 		}
 		if why := left.Strands(usage.SmallestPod); why != "" {
 			found = append(found, fmt.Sprintf("%s (%s, %s left)", n.Name, count(int(n.Free/cluster.Whole), "GPU"), why.Text()))
@@ -41,10 +39,6 @@ func (e *examined) stranded() []finding.Finding {
 	return []finding.Finding{warn("stranded", fmt.Sprintf("%s %s free GPUs that no pod can get, as others hold all CPU or memory there: %s",
 		count(len(found), "node"), verb(len(found), "has", "have"), few(found)),
 		"lower the requests of pods there (kubectl describe node NODE), and keep pods without GPUs off by a taint")}
-}
-
-func room(list v1.ResourceList) usage.Room {
-	return usage.Room{MilliCPU: list.Cpu().MilliValue(), MemoryBytes: list.Memory().Value()}
 }
 
 // privileged finds pods that see all GPUs of their node and hold none: they are privileged, and are neither part of the cluster nor on every node.

@@ -4,6 +4,8 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	v1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+
+	"berth.dev/berth/api/kserve"
 )
 
 // What is said of objects that Kubernetes accepts, and that do something other than they read.
@@ -31,7 +33,7 @@ func Trap(object any) string {
 			return WarningDefault
 		}
 	case *autoscalingv2.HorizontalPodAutoscaler:
-		if o.Spec.ScaleTargetRef.Kind == "InferenceService" {
+		if o.Spec.ScaleTargetRef.Kind == kserve.Kind {
 			return WarningScale
 		}
 	}

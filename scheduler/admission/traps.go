@@ -3,6 +3,7 @@ package admission
 import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
+	"berth.dev/berth/api/kserve"
 	"berth.dev/berth/kube/explain"
 )
 
@@ -41,7 +42,7 @@ func Traps() Policy {
 			Message:    explain.WarningDefault,
 		},
 		{
-			Expression: "request.kind.kind != 'HorizontalPodAutoscaler' || object.spec.scaleTargetRef.kind != 'InferenceService'",
+			Expression: "request.kind.kind != 'HorizontalPodAutoscaler' || object.spec.scaleTargetRef.kind != '" + kserve.Kind + "'",
 			Message:    explain.WarningScale,
 		},
 	}
