@@ -100,9 +100,19 @@ func TestDecide(t *testing.T) {
 			want: idle.Clear, ago: 0, record: true, why: "a kernel is busy",
 		},
 		{
-			name: "a kernel that starts counts as busy", state: hour,
+			name: "a kernel that has just been started is activity", state: hour,
+			read: idle.Readings{Server: serving(kernel("starting", 10*time.Second))},
+			want: idle.Clear, ago: 10 * time.Second, record: true,
+		},
+		{
+			name: "a kernel that has been starting for hours is not in use", state: hour,
 			read: idle.Readings{Server: serving(kernel("starting", 2*time.Hour))},
-			want: idle.Clear, ago: 0, record: true, why: "a kernel is starting",
+			want: idle.Stop, ago: time.Hour, why: "nothing has happened in it for 1h",
+		},
+		{
+			name: "a kernel that starts again after it died counts as busy", state: hour,
+			read: idle.Readings{Server: serving(kernel("autorestarting", 2*time.Hour))},
+			want: idle.Clear, ago: 0, record: true, why: "a kernel is autorestarting",
 		},
 		{
 			name: "a dead kernel computes nothing", state: hour,

@@ -54,8 +54,10 @@ type Kernel struct {
 	Activity time.Time
 }
 
-// busy tells a kernel that computes, or is about to. A dead one does not.
-func (k Kernel) busy() bool { return k.State != "idle" && k.State != "dead" }
+// busy reports whether a kernel computes. One that starts counts by its time only: Jupyter
+// Notebook 6 goes on to say "starting" of one whose first messages it missed, and Jupyter
+// Server of one to which no client has connected; their own cullers stop both.
+func (k Kernel) busy() bool { return k.State != "idle" && k.State != "dead" && k.State != "starting" }
 
 // GPUs are the readings of what a notebook's pod holds.
 type GPUs struct {
