@@ -159,7 +159,13 @@ func (t *planning) preferred(domain []int32, i int) int {
 // better says whether node i with score a is to be taken before node j with b:
 // for its score, else for having less open, else for coming first.
 func (t *planning) better(i int, a placement.Score, j int, b placement.Score) bool {
-	return cmp.Or(cmp.Compare(b, a), cmp.Compare(t.s.Node(i).OpenMilli, t.s.Node(j).OpenMilli), cmp.Compare(i, j)) < 0
+	if a != b {
+		return a > b
+	}
+	if m, n := t.s.Node(i).OpenMilli, t.s.Node(j).OpenMilli; m != n {
+		return m < n
+	}
+	return i < j
 }
 
 // scoreOn is placement.ScoreOn, without the nodes that are avoided.

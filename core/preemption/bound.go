@@ -126,7 +126,7 @@ func (t *attempt) bound(x *candidate, i int, r *cluster.Request) (Cost, verdict)
 		cpu += q.CPUMilli
 		memory += q.MemoryBytes
 		lowest = min(lowest, t.costs[no].Highest)
-		if c := t.costs[no]; cheapest == never || c.rest().Compare(cheapest.rest()) < 0 {
+		if c := t.costs[no]; cheapest == never || c.compareRest(cheapest) < 0 {
 			cheapest = c
 		}
 	}
@@ -174,7 +174,7 @@ func (t *attempt) boundGPUs(x *candidate) (Cost, bool) {
 		return Cost{}, false
 	}
 	var sum Cost
-	slices.SortFunc(x.costs, func(a, b Cost) int { return a.rest().Compare(b.rest()) })
+	slices.SortFunc(x.costs, Cost.compareRest)
 	for _, c := range x.costs[:need] {
 		sum = sum.plus(c.rest())
 	}
@@ -229,7 +229,7 @@ func (l *load) cheapest(milli int32, bytes int64) Cost {
 	if bytes > 0 {
 		n = max(n, int((bytes+l.largest-1)/l.largest))
 	}
-	slices.SortFunc(l.each, func(a, b Cost) int { return a.rest().Compare(b.rest()) })
+	slices.SortFunc(l.each, Cost.compareRest)
 	var sum Cost
 	for _, c := range l.each[:min(n, len(l.each))] {
 		sum = sum.plus(c.rest())

@@ -34,7 +34,21 @@ const lift = 1 << 31 // makes every priority at least 0
 
 // Compare is negative where c is the cheaper, 0 where they are equal.
 func (c Cost) Compare(d Cost) int {
-	return cmp.Or(cmp.Compare(c.Highest, d.Highest), cmp.Compare(c.Sum, d.Sum), cmp.Compare(c.Ends, d.Ends), cmp.Compare(c.Lost, d.Lost))
+	if c.Highest != d.Highest {
+		return cmp.Compare(c.Highest, d.Highest)
+	}
+	return c.compareRest(d)
+}
+
+// compareRest is Compare without the first field. Searches spend much of their time in it.
+func (c Cost) compareRest(d Cost) int {
+	switch {
+	case c.Sum != d.Sum:
+		return cmp.Compare(c.Sum, d.Sum)
+	case c.Ends != d.Ends:
+		return cmp.Compare(c.Ends, d.Ends)
+	}
+	return cmp.Compare(c.Lost, d.Lost)
 }
 
 // never is more than any set of holders costs.
@@ -47,6 +61,9 @@ func (c Cost) plus(d Cost) Cost {
 
 // part is an n-th of c, rounded down: no more than each of n GPUs bears.
 func (c Cost) part(n int) Cost {
+	if n == 1 {
+		return c
+	}
 	parts := int64(n)
 	pods, gangs, unsaved := c.Ends/onePod, c.Ends%onePod/oneGang, c.Ends%oneGang
 	return Cost{Highest: c.Highest, Sum: c.Sum / parts, Ends: pods/parts*onePod + gangs/parts*oneGang + unsaved/parts, Lost: c.Lost / parts}

@@ -1,7 +1,6 @@
 package preemption
 
 import (
-	"cmp"
 	"container/heap"
 
 	"berth.dev/berth/core/cluster"
@@ -134,8 +133,11 @@ func (e entries) Len() int { return len(e) }
 
 // Less implements heap.Interface.
 func (e entries) Less(i, j int) bool {
-	if c := cmp.Or(e[i].cost.Compare(e[j].cost), cmp.Compare(e[i].node, e[j].node)); c != 0 {
+	if c := e[i].cost.Compare(e[j].cost); c != 0 {
 		return c < 0
+	}
+	if e[i].node != e[j].node {
+		return e[i].node < e[j].node
 	}
 	return e[i].exact && !e[j].exact
 }
