@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -325,6 +326,29 @@ func TestARolloutOnAFullCluster(t *testing.T) {
 			w.says("Ready", "True", "RollingOut: 1 of 1 replica ready of the revision before; the new one waits: no node has a free GPU")
 		})
 	}
+}
+
+// With one GPU, a change from one replica to two started a new revision, ended the replica that answered, and sent no request to the other
+// (serving-progressive-rollout#203). Here it is the same revision, and the first replica goes on.
+func TestTwoReplicasOnOneGPU(t *testing.T) {
+	w := newWorld(t, strings.Replace(tensorflow, "minReplicas: 0", "minReplicas: 1", 1))
+	w.traffic = &rules.Traffic{Since: w.now}
+	w.pass()
+	w.pod("one", ready)
+	w.pass()
+	before := w.deployment().Spec.Template
+	o := w.service()
+	o.Spec.Raw = []byte(strings.Replace(string(o.Spec.Raw), `"minReplicas":1`, `"minReplicas":2`, 1))
+	if err := w.client.Update(context.Background(), o); err != nil {
+		t.Fatal(err)
+	}
+	w.pass()
+	if d := w.deployment(); *d.Spec.Replicas != 2 || !reflect.DeepEqual(d.Spec.Template, before) {
+		t.Errorf("%d replicas, and the pods are the same: %v", *d.Spec.Replicas, reflect.DeepEqual(d.Spec.Template, before))
+	}
+	w.pod("two", waits)
+	w.pass()
+	w.says("Ready", "True", "1 of 2 replicas ready; the other waits: no node has a free GPU")
 }
 
 func TestWhatIsNamedInTheStatus(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"berth.dev/berth/api/kserve"
+	rules "berth.dev/berth/core/serving"
 	"berth.dev/berth/kube/serving"
 )
 
@@ -116,6 +117,26 @@ spec:
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("the children are others (-want +got):\n%s", diff)
+	}
+}
+
+// Users of KServe had to change Knative's settings beside the service to see it without replicas (kserve#898).
+func TestMinReplicasIsAllThatZeroTakes(t *testing.T) {
+	text, err := os.ReadFile("../../docs/examples/scale-to-zero.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, fault := serving.Of(service(t, string(text)))
+	if fault != nil {
+		t.Fatal(fault.Message)
+	}
+	if after, may := w.Service.Scale.ToZero(); !may || after != rules.DefaultIdleAfter {
+		t.Errorf("the example has no replicas after %s: %v, by %+v", after, may, w.Service.Scale)
+	}
+	if w, _ := serving.Of(service(t, strings.ReplaceAll(string(text), "minReplicas: 0", "minReplicas: 1"))); w.Service.Scale.Min != 1 {
+		t.Error("one replica is none")
+	} else if _, may := w.Service.Scale.ToZero(); may {
+		t.Error("a service with one replica may have none")
 	}
 }
 
