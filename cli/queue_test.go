@@ -147,12 +147,9 @@ func TestPodsThatNameQueuesOfOtherSchedulers(t *testing.T) {
 	golden.File(t, "queue_named.txt", s.ok("queue", "show", "speech")+"\n"+s.ok("why", "theirs", "-n", "speech"))
 }
 
-// TestHowGoodEstimatesWere shows what the scheduler has written. rows: NB-39
-func TestHowGoodEstimatesWere(t *testing.T) {
-	s := busyTeams(t)
-	if got := s.ok("queue", "accuracy"); !strings.Contains(got, "no workload has started yet that waited") {
-		t.Errorf("of nothing:\n%s", got)
-	}
+// estimated has the scheduler have written what came of 40 estimates.
+func estimated(t *testing.T, s *stage) *v1.ConfigMap {
+	t.Helper()
 	o := &forecast.Outcomes{}
 	for i := range 40 {
 		id, queue, estimated, gpus := fmt.Sprint(i), "speech", time.Duration(10+i)*time.Minute, float64(1)
@@ -178,12 +175,22 @@ func TestHowGoodEstimatesWere(t *testing.T) {
 	if m, err = s.client.CoreV1().ConfigMaps(runs.Namespace).Create(t.Context(), m, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	return m
+}
+
+// TestHowGoodEstimatesWere shows what the scheduler has written. rows: NB-39
+func TestHowGoodEstimatesWere(t *testing.T) {
+	s := busyTeams(t)
+	if got := s.ok("queue", "accuracy"); !strings.Contains(got, "no workload has started yet that waited") {
+		t.Errorf("of nothing:\n%s", got)
+	}
+	m := estimated(t, s)
 	for file, args := range map[string]string{
 		"queue_accuracy.txt": "queue accuracy", "queue_accuracy_vision.txt": "queue accuracy vision", "queue_accuracy.json": "queue accuracy research -o json",
 	} {
 		golden.File(t, file, s.ok(strings.Fields(args)...))
 	}
-	m.BinaryData[runs.StartsKey] = text[:len(text)/2]
+	m.BinaryData[runs.StartsKey] = m.BinaryData[runs.StartsKey][:len(m.BinaryData[runs.StartsKey])/2]
 	if _, err := s.client.CoreV1().ConfigMaps(runs.Namespace).Update(t.Context(), m, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -133,7 +133,7 @@ func (c *command) print(w io.Writer, r *core.Report) error {
 		term.PrintLine(c.o.Err, "nothing has happened in this time that was asked for")
 		return nil
 	}
-	t := &term.Table{Head: []string{"TIME", "ACT", "NAMESPACE", "WORKLOAD", "USER", "QUEUE", "NODE", "REASON", "DETAIL"}, Gap: 2, Wrap: true, Spare: []string{"QUEUE", "USER", "NODE", "NAMESPACE"}}
+	t := &term.Table{Head: []string{"TIME", "ACT", "NAMESPACE", "WORKLOAD", "USER", "QUEUE", "NODE", "REASON", "DETAIL"}, Gap: 2, Wrap: true, Spare: []string{"QUEUE", "USER", "NODE", "NAMESPACE", "REASON"}}
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		detail := row.Detail

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"berth.dev/berth/cli/term"
-	"berth.dev/berth/internal/visible"
 )
 
 // print prints the answers as was asked for, and for a person a last line that counts them.
@@ -14,14 +13,14 @@ func (c *command) print(answers []*answer) error {
 	if c.output.Object() {
 		return term.Write(c.Options.Out, &c.output, term.NewList("CanList", answers))
 	}
+	screen := c.output.Screen(c.Options.Out)
 	for _, a := range answers {
-		for i, line := range a.lines() {
-			if i > 0 {
-				line = "  " + line
-			}
-			if _, err := term.PrintLine(c.Options.Out, visible.Line(line)); err != nil {
-				return err
-			}
+		lines := a.lines()
+		for i := range lines[1:] {
+			lines[i+1] = "  " + lines[i+1]
+		}
+		if _, err := term.PrintBlock(c.Options.Out, screen.Wrapped(lines...)); err != nil {
+			return err
 		}
 	}
 	_, err := term.PrintLine(c.Options.Out, summary(answers))

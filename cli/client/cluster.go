@@ -37,6 +37,7 @@ type Flags struct {
 	userExtra     []string // KEY=VALUE
 	dir           string
 	AllNamespaces bool
+	named         bool // the cluster has been said
 }
 
 // quietFlags are those of kubectl's flags that work here and that help does not
@@ -188,7 +189,7 @@ func (f *Flags) rest(path string) (*rest.Config, error) {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &f.Overrides).ClientConfig()
 }
 
-// Connect chooses a cluster, says on stderr which, and makes a client. Nothing
+// Connect chooses a cluster, says on stderr which if it has not yet, and makes a client. Nothing
 // is sent yet.
 func (f *Flags) Connect(o Options) (*Cluster, error) {
 	ch, err := f.choose()
@@ -200,7 +201,10 @@ func (f *Flags) Connect(o Options) (*Cluster, error) {
 		return nil, fmt.Errorf("read %s: %w", ch.from, err)
 	}
 	c := &Cluster{Name: cfg.Host + " (" + ch.from + ")", next: ch.next, notes: o.Err, busyPatience: o.BusyPatience}
-	term.Printf(o.Err, "cluster: %s (%s)\n", ch.from, cfg.Host)
+	if !f.named {
+		term.Printf(o.Err, "cluster: %s (%s)\n", ch.from, cfg.Host)
+	}
+	f.named = true
 	tune(cfg)
 	c.Config = cfg
 	connect := o.Connect

@@ -99,7 +99,7 @@ func (e *explained) print(o client.Options, output *term.Output) error {
 		term.PrintLine(o.Out, "node/"+e.Name)
 		return nil
 	}
-	term.PrintLine(o.Out, e.headline())
+	term.PrintBlock(o.Out, term.ScreenOf(o.Out).Wrapped(e.headline()))
 	t := &term.Table{Head: []string{"", "SOURCE", "PRICE/H", "WHY"}, Gap: 2, Wrap: true}
 	for i := range e.candidates {
 		c := &e.candidates[i]

@@ -15,7 +15,6 @@ import (
 	"berth.dev/berth/cli/term"
 	"berth.dev/berth/internal/buildinfo"
 	"berth.dev/berth/internal/finding"
-	"berth.dev/berth/internal/visible"
 	"berth.dev/berth/kube/lint"
 )
 
@@ -105,22 +104,20 @@ func (l *command) write(found []lint.Finding, files int) error {
 	if l.output.Object() {
 		return term.Write(l.o.Out, &l.output, term.NewList("FindingList", found))
 	}
-	counts := map[finding.Status]int{}
+	counts, screen := map[finding.Status]int{}, term.ScreenOf(l.o.Out)
 	for i := range found {
 		f := &found[i]
 		counts[f.Status]++
 		where := strings.Join(slices.DeleteFunc([]string{f.Object, f.Field}, func(s string) bool { return s == "" }), ", ")
 		text := fmt.Sprintf("%s:%d: %s %s: %s", f.File, f.Line, f.Status, f.Name, cmp.Or(where, "the document"))
-		if _, err := term.PrintLine(l.o.Out, visible.Line(text)); err != nil {
-			return err
-		}
+		lines := []string{text}
 		for _, part := range []string{f.Seen, arrow(f.Do)} {
-			if part == "" {
-				continue
+			if part != "" {
+				lines = append(lines, "  "+part)
 			}
-			if _, err := term.PrintLine(l.o.Out, "  "+visible.Line(part)); err != nil {
-				return err
-			}
+		}
+		if _, err := term.PrintBlock(l.o.Out, screen.Wrapped(lines...)); err != nil {
+			return err
 		}
 	}
 	_, err := term.PrintLine(l.o.Out, fmt.Sprintf("%s: %d ok, %d to look at, %d to change", term.Count(files, "file"), counts[finding.OK], counts[finding.Warn], counts[finding.Fail]))

@@ -83,7 +83,7 @@ func (c *profilesClaims) print(homes []profile.Home) error {
 		profile.HomeExists: "exists", profile.HomeOlder: "exists, by its name before kubespawner 7",
 		profile.HomeNew: "new and empty", profile.HomeNone: "no volume: files are lost when the notebook stops",
 	}
-	t := &term.Table{Head: []string{"USER", "CLAIM", "STATE"}, Gap: 2}
+	t := &term.Table{Head: []string{"USER", "CLAIM", "STATE"}, Gap: 2, Wrap: true}
 	for _, h := range homes {
 		if c.output.Format == term.OutputName {
 			term.PrintLine(c.Options.Out, "persistentvolumeclaim/"+h.Claim)

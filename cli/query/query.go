@@ -2,6 +2,7 @@
 package query
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -180,6 +181,7 @@ func (c *command) table(list []Series) error {
 		}
 		t.Add(append(row, short(s.Values[len(s.Values)-1].Value))...)
 	}
+	t.Spare = spare(t)
 	if err := t.Write(c.o.Out, c.output.Screen(c.o.Out), c.output.NoHeaders); err != nil {
 		return err
 	}
@@ -187,6 +189,27 @@ func (c *command) table(list []Series) error {
 		term.PrintLine(c.o.Err, "all have "+same)
 	}
 	return nil
+}
+
+// sparedFirst are parts of heads whose labels say what others say too, or what a screen that is too narrow is better without.
+var sparedFirst = []string{"MODELNAME", "DRIVER", "PCI", "UUID", "CONTAINER", "DEVICE"}
+
+// spare is the order in which columns are left out: those of sparedFirst, then the widest. The value, which is the last column, never is.
+func spare(t *term.Table) []string {
+	width := map[string]int{}
+	for i, head := range t.Head[:len(t.Head)-1] {
+		for _, row := range t.Rows {
+			width[head] = max(width[head], len(head), len(row[i]))
+		}
+		for k, part := range sparedFirst {
+			if strings.Contains(head, part) {
+				width[head] += 1000 * (len(sparedFirst) - k)
+			}
+		}
+	}
+	return slices.SortedFunc(maps.Keys(width), func(a, b string) int {
+		return cmp.Or(width[b]-width[a], strings.Compare(a, b))
+	})
 }
 
 // differing are the labels that not all series have with the same value; of one series all but its name.
@@ -268,7 +291,7 @@ func (c *command) chart(list []Series) error {
 			for _, l := range columns {
 				only[l] = s.Labels[l]
 			}
-			term.Printf(c.o.Out, "%d  %s\n", i+1, name(only))
+			term.PrintBlock(c.o.Out, screen.Wrapped(fmt.Sprintf("%d  %s", i+1, name(only))))
 		}
 	}
 	if left := len(list) - mostLines; left > 0 {

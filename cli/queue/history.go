@@ -163,12 +163,12 @@ func (h *history) print(w io.Writer, s *state, name string, happened []queues.Ha
 		}
 	}
 	for _, text := range s.evictions(name, now) {
-		term.PrintLine(w, text)
+		term.PrintBlock(w, term.ScreenOf(w).Wrapped(text))
 	}
 	if only != "" {
 		term.PrintLine(w, only)
 	}
-	term.PrintLine(h.o.Err, "read from events, which API servers keep for an hour by default")
+	term.PrintBlock(h.o.Err, term.ScreenOf(h.o.Err).Wrapped("read from events, which API servers keep for an hour by default"))
 	return nil
 }
 

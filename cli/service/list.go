@@ -189,7 +189,7 @@ func (l *list) print(rows []row, namespace string) error {
 		term.Printf(l.options.Err, "namespace %s has no model services; -A shows those of all\n", namespace)
 		return nil
 	}
-	t := &term.Table{Head: []string{"NAME", "STATE", "REPLICAS", "GPUS", "AGE", "WHY"}, Gap: 2, Wrap: true, Spare: []string{"AGE", "GPUS"}}
+	t := &term.Table{Head: []string{"NAME", "STATE", "REPLICAS", "GPUS", "AGE", "WHY"}, Gap: 2, Wrap: true, Spare: []string{"AGE", "GPUS", "REPLICAS"}}
 	if namespace == "" {
 		t.Head = append([]string{"NAMESPACE"}, t.Head...)
 	}

@@ -127,14 +127,13 @@ func (s *show) print(d *detail) error {
 		_, err := term.PrintLine(w, "inferenceservice.serving.kserve.io/"+d.Name)
 		return err
 	}
-	now := s.options.Time()
-	term.Printf(w, "%s/%s: %s, %d of %s ready\n", d.Namespace, d.Name, d.State, d.Answering, term.Count(d.Replicas, "replica"))
+	now, screen := s.options.Time(), s.output.Screen(w)
+	term.PrintBlock(w, screen.Wrapped(fmt.Sprintf("%s/%s: %s, %d of %s ready", d.Namespace, d.Name, d.State, d.Answering, term.Count(d.Replicas, "replica"))))
 	for _, line := range [][2]string{{"WHY", d.why()}, {"URL", d.URL}, {"MODEL", d.Model}, {"FORMAT", d.Format}, {"RUNTIME", d.Runtime}, {"SCALE", d.Scale}, {"ROLLOUT", d.Rollout}, {"STARTS", d.starts()}} {
 		if line[1] != "" {
-			term.Printf(w, "%-9s%s\n", line[0], line[1])
+			term.PrintBlock(w, screen.Section(line[0], line[1]))
 		}
 	}
-	screen := s.output.Screen(w)
 	if len(d.Pods) > 0 {
 		t := &term.Table{Head: []string{"POD", "STATE", "NODE", "GPUS", "RESTARTS", "REVISION", "AGE"}, Gap: 2, Spare: []string{"REVISION", "RESTARTS", "AGE"}}
 		for _, p := range d.Pods {

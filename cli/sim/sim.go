@@ -314,7 +314,7 @@ func (s *simCommand) printList(w io.Writer, rows []faultRow) error {
 		term.PrintLine(s.o.Err, "no simulated faults")
 		return nil
 	}
-	t := &term.Table{Head: []string{"NODE", "GPU", "FAULT", "HEAL WITH"}, Gap: 2}
+	t := &term.Table{Head: []string{"NODE", "GPU", "FAULT", "HEAL WITH"}, Gap: 2, Wrap: true}
 	for _, r := range rows {
 		gpu, target := "-", r.Node
 		if r.Index >= 0 {

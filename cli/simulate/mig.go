@@ -57,11 +57,13 @@ func (s *simulateCommand) printMIG(r *simulation.MIGReport) error {
 	if r.Partial() {
 		partial = "  PARTIAL"
 	}
-	term.Printf(s.o.Out, "MIG devices on 104 A100 of 40 GB, repartitioning: %s, seeds %s%s\n\n", s.recut, s.seeds, partial)
+	screen := term.ScreenOf(s.o.Out)
+	term.PrintBlock(s.o.Out, screen.Wrapped(fmt.Sprintf("MIG devices on 104 A100 of 40 GB, repartitioning: %s, seeds %s%s", s.recut, s.seeds, partial))+"\n")
 	t := &term.Table{Gap: 2, Head: []string{"MIX", "POLICY"}}
 	for _, load := range r.Loads {
 		at := strconv.FormatFloat(load, 'g', -1, 64)
 		t.Head = append(t.Head, "ACCEPTED AT "+at, "HELD AT "+at)
+		t.Spare = append(t.Spare, "HELD AT "+at)
 	}
 	for _, mix := range r.Mixes {
 		for i := range r.Policies {
@@ -77,10 +79,10 @@ func (s *simulateCommand) printMIG(r *simulation.MIGReport) error {
 			t.Add(cells...)
 		}
 	}
-	if err := t.Write(s.o.Out, term.ScreenOf(s.o.Out), false); err != nil {
+	if err := t.Write(s.o.Out, screen, false); err != nil {
 		return err
 	}
-	_, err := term.PrintLine(s.o.Out, "ACCEPTED AT L: percent of requests placed when L times all compute slices are requested. HELD: percent of slices allocated.")
+	_, err := term.PrintBlock(s.o.Out, screen.Wrapped("ACCEPTED AT L: percent of requests placed when L times all compute slices are requested. HELD: percent of slices allocated."))
 	return err
 }
 

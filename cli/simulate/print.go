@@ -37,15 +37,13 @@ func (s *simulateCommand) print(in simulateInput, plan *simulation.Plan, r *simu
 	if r.Partial() {
 		partial = "  PARTIAL"
 	}
-	term.Printf(s.o.Out, "%s: %s pods on %s nodes with %s GPUs, protocol %s, seeds %s%s\n\n", in.from, thousands(len(plan.Pods)),
-		thousands(plan.Cluster.Len()), thousands(plan.Cluster.TotalGPUs()), r.Protocol, s.seeds, partial)
+	term.PrintBlock(s.o.Out, screen.Wrapped(fmt.Sprintf("%s: %s pods on %s nodes with %s GPUs, protocol %s, seeds %s%s", in.from, thousands(len(plan.Pods)),
+		thousands(plan.Cluster.Len()), thousands(plan.Cluster.TotalGPUs()), r.Protocol, s.seeds, partial))+"\n")
 	t, remarks := reportTable(r)
 	if err := t.Write(s.o.Out, screen, false); err != nil {
 		return err
 	}
-	for _, line := range remarks {
-		term.PrintBlock(s.o.Out, term.Block(line+"\n"))
-	}
+	term.PrintBlock(s.o.Out, screen.Wrapped(remarks...))
 	if r.Protocol == simulation.ProtocolChurn {
 		term.Printf(s.o.Out, "\nMean wait of placed pods, in seconds:\n")
 		return waitTable(r).Write(s.o.Out, screen, false)

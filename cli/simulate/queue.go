@@ -118,10 +118,11 @@ func (s *simulateCommand) printQueue(in simulateInput, p *simulation.QueuePlan, 
 	if every > 1 {
 		of = fmt.Sprintf(" (1 of %d)", every)
 	}
-	term.Printf(s.o.Out, "%s on %s nodes%s with %s GPUs, protocol queue, seeds %s%s\n\n", in.from,
-		thousands(p.Cluster.Len()), of, thousands(p.Cluster.TotalGPUs()), s.seeds, partial)
 	screen := term.ScreenOf(s.o.Out)
+	term.PrintBlock(s.o.Out, screen.Wrapped(fmt.Sprintf("%s on %s nodes%s with %s GPUs, protocol queue, seeds %s%s", in.from,
+		thousands(p.Cluster.Len()), of, thousands(p.Cluster.TotalGPUs()), s.seeds, partial))+"\n")
 	t := &term.Table{Gap: 2, Head: []string{"POLICY", "LOAD", "WAIT", "OF FIFO", "LARGE", "SLOW 99%", "SLOW MAX", "USE", "DONE", "FAIR", "LATE"}}
+	t.Spare = []string{"LOST GPU-H", "DONE", "FAIR", "SLOW MAX", "LATE", "USE"}
 	if p.Failures > 0 {
 		t.Head = append(t.Head, "LOST GPU-H")
 	}
@@ -133,10 +134,10 @@ func (s *simulateCommand) printQueue(in simulateInput, p *simulation.QueuePlan, 
 	if err := t.Write(s.o.Out, screen, false); err != nil {
 		return err
 	}
-	term.PrintBlock(s.o.Out, "WAIT: mean wait in hours, and OF FIFO: over that of best-effort-fifo. LARGE: the same of jobs with 8 GPUs or more.\n"+
-		"SLOW: time from submission to end over run time, at least 10 minutes; the 99th percentile and the largest.\n"+
-		"USE: percent of the GPUs used while jobs came. DONE: days until all had ended. FAIR: Jain's index over teams.\n"+
-		"LATE: percent of reservations whose job started more than 10 minutes later. All are medians of the seeds.\n")
+	term.PrintBlock(s.o.Out, screen.Wrapped("WAIT: mean wait in hours, and OF FIFO: over that of best-effort-fifo. LARGE: the same of jobs with 8 GPUs or more.",
+		"SLOW: time from submission to end over run time, at least 10 minutes; the 99th percentile and the largest.",
+		"USE: percent of the GPUs used while jobs came. DONE: days until all had ended. FAIR: Jain's index over teams.",
+		"LATE: percent of reservations whose job started more than 10 minutes later. All are medians of the seeds."))
 	if p.Estimates > 0 {
 		if err := s.printStarts(r, screen); err != nil {
 			return err
@@ -184,8 +185,8 @@ func queueCells(p, base *simulation.QueuePolicyReport, load float64, failures bo
 
 // printStarts prints how wrong the estimated starts were.
 func (s *simulateCommand) printStarts(r *simulation.QueueReport, screen term.Screen) error {
-	term.PrintBlock(s.o.Out, "\nStarts that were estimated for jobs when they came and had to wait:\n")
-	t := &term.Table{Gap: 2, Head: []string{"POLICY", "LOAD", "GPUS", "JOBS", "UNKNOWN", "ERROR", "WITHIN P90"}}
+	term.PrintBlock(s.o.Out, "\n"+screen.Wrapped("Starts that were estimated for jobs when they came and had to wait:"))
+	t := &term.Table{Gap: 2, Head: []string{"POLICY", "LOAD", "GPUS", "JOBS", "UNKNOWN", "ERROR", "WITHIN P90"}, Spare: []string{"UNKNOWN"}}
 	for _, load := range r.Loads {
 		for i := range r.Policies {
 			p := &r.Policies[i]
@@ -216,8 +217,9 @@ func (s *simulateCommand) printStarts(r *simulation.QueueReport, screen term.Scr
 	if err := t.Write(s.o.Out, screen, false); err != nil {
 		return err
 	}
-	term.PrintBlock(s.o.Out, "ERROR: median of the difference to the real wait, over that wait or 10 minutes. WITHIN P90: jobs that started by the\n"+
-		"time by which nine of ten should, of those that were told one. UNKNOWN: more than three days.\n")
+	term.PrintBlock(s.o.Out, screen.Wrapped("ERROR: median of the difference to the real wait, over that wait or 10 minutes.",
+		"WITHIN P90: jobs that started by the time by which nine of ten should, of those that were told one.",
+		"UNKNOWN: more than three days."))
 	return nil
 }
 

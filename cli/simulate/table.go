@@ -17,6 +17,7 @@ func reportTable(r *simulation.Report) (*term.Table, []string) {
 	t := &term.Table{Gap: 2, Head: leadHead(r)}
 	lead := len(t.Head)
 	t.Head = append(append(t.Head, classHead()...), "RUN S", "TUNE S", "US EACH")
+	t.Spare = []string{"US EACH", "TUNE S", "RUN S", "AT 110%", "AT 120%", "AT 90%", "<500", ">=500", "CPU", "2", "4"}
 	base := comparedWith(r)
 	alarms := map[[2]int]bool{}
 	remarks := legend(r, base)
@@ -49,7 +50,7 @@ func reportTable(r *simulation.Report) (*term.Table, []string) {
 
 // waitTable has the mean wait of each class; of protocol churn only.
 func waitTable(r *simulation.Report) *term.Table {
-	t := &term.Table{Gap: 2, Head: append(leadHead(r), classHead()...)}
+	t := &term.Table{Gap: 2, Head: append(leadHead(r), classHead()...), Spare: []string{"<500", ">=500", "2", "4"}}
 	for _, load := range r.Loads {
 		for i := range r.Policies {
 			cells := leadCells(r, &r.Policies[i], load)
@@ -103,11 +104,11 @@ func legend(r *simulation.Report, base *simulation.PolicyReport) []string {
 	if r.Protocol == simulation.ProtocolChurn {
 		what = "ALLOCATED: GPU allocated, in percent of all, mean over time after one mean run time."
 	}
-	failed := "CPU to 8: percent of failed pods without GPU, with a share (milli-GPUs), and with 1, 2, 4, and 8 GPUs"
+	out := []string{what, "CPU to 8: percent of failed pods without GPU, with a share (milli-GPUs), and with 1, 2, 4, and 8 GPUs."}
 	if base != nil {
-		failed += fmt.Sprintf(";\n! more than under %s", base.Name)
+		out = append(out, fmt.Sprintf("! more than under %s.", base.Name))
 	}
-	return []string{what, failed + ".", "RUN S, TUNE S: CPU seconds of a run and of its tuning. US EACH: CPU microseconds per decision."}
+	return append(out, "RUN S, TUNE S: CPU seconds of a run and of its tuning. US EACH: CPU microseconds per decision.")
 }
 
 // comparedWith returns the first policy that is not Berth's own; nil where none is, or

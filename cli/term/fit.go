@@ -10,18 +10,19 @@ import (
 
 // The least widths of columns on a screen that is too narrow for a table: names are cut to the first before columns are left out,
 // and to the others afterwards. The last column keeps room for a list, or for lines of text;
-// a list has less where nothing more can be left out.
+// they have less where nothing more can be left out.
 const (
 	longName  = 24
 	shortName = 16
 	leastName = 10
 	goodList  = 20
 	leastList = 12
-	leastText = 24
+	goodText  = 24
+	leastText = 14
 )
 
 // uncut are columns whose words say nothing when they are cut.
-var uncut = append([]string{"CODE", "FOR", "KIND"}, stateColumns...)
+var uncut = append([]string{"CODE", "FOR", "KIND", "REASON"}, stateColumns...)
 
 // layout is which columns of a table are shown, and how wide they are.
 type layout struct {
@@ -39,7 +40,7 @@ func (t *Table) layout(lines [][]string, s Screen) layout {
 	elastic := t.Wrap || t.Fit != nil
 	switch {
 	case s.Cut && t.Wrap:
-		l.width[last] = min(l.width[last], leastText)
+		l.width[last] = min(l.width[last], goodText)
 	case s.Cut && t.Fit != nil:
 		l.width[last] = min(l.width[last], goodList)
 	}
@@ -56,6 +57,9 @@ func (t *Table) layout(lines [][]string, s Screen) layout {
 		}
 		l.narrow(names, shortName, s.Width, t.Gap)
 		l.narrow(names, leastName, s.Width, t.Gap)
+		if t.Wrap && l.used(t.Gap) > s.Width {
+			l.width[last] = max(min(l.width[last], leastText), l.width[last]-(l.used(t.Gap)-s.Width))
+		}
 		for i := last; i > 0 && l.used(t.Gap) > s.Width; i-- {
 			if i != last || !elastic {
 				l.leaveOut(i)
@@ -134,7 +138,7 @@ func (t *Table) note(l layout, s Screen) string {
 	if s.Wider != "" {
 		how = s.Wider + " shows them"
 	}
-	return fmt.Sprintf("left out: %s; %s\n", strings.Join(names, ", "), how)
+	return string(s.Wrapped(fmt.Sprintf("left out: %s; %s", strings.Join(names, ", "), how)))
 }
 
 // CutMiddle shortens a name to a width: its start and its end remain, as names of Kubernetes differ at either.

@@ -39,7 +39,9 @@ func TestNarrowScreens(t *testing.T) {
 		{"without room for text the columns go from the right, and the first stays", term.Screen{Width: 17, Cut: true}, false, []string{
 			"NODE       STATE",
 			"a-nod…ters Ready",
-			"left out: GPUS, WHY; a wider terminal shows them",
+			"left out: GPUS, WHY; a",
+			"  wider terminal shows",
+			"  them",
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"reflect"
 	"strings"
+	"unicode/utf8"
 
 	xterm "golang.org/x/term"
 
@@ -68,18 +69,45 @@ const (
 // lineOf is a text of others that stays one line, and fits on a screen.
 func lineOf(text string) string { return visible.Line(visible.Short(text, mostText)) }
 
-// Paragraph is lines below one another, of which those after the first are indented.
-func Paragraph(lines []string, indent int) Block {
-	out := make([]string, 0, min(len(lines), mostLines)+1)
-	for i, line := range lines {
-		if i == mostLines {
-			out = append(out, fmt.Sprintf("... [%d more]", len(lines)-i))
+// Section is a name and below one another what is said of it, from the tenth column on. A screen that cuts has each line as several
+// where it is too long, with those after its first a little further in.
+func (s Screen) Section(name string, lines ...string) Block {
+	var out []string
+	for _, line := range lines {
+		if len(out) == mostLines {
+			out = append(out, fmt.Sprintf("... [%d more]", len(lines)-mostLines))
 			break
 		}
-		out = append(out, lineOf(line))
+		line = lineOf(line)
+		if s.Cut && s.Width > 0 {
+			further := ""
+			if len(lines) > 1 {
+				further = "  "
+			}
+			line = strings.Join(visible.Wrap(line, max(goodText, s.Width-sectionIndent-len(further))), "\n"+strings.Repeat(" ", sectionIndent)+further)
+		}
+		out = append(out, line)
 	}
-	return Block(strings.Join(out, "\n"+strings.Repeat(" ", indent)))
+	return Block(fmt.Sprintf("%-*s%s\n", sectionIndent, lineOf(name), strings.Join(out, "\n"+strings.Repeat(" ", sectionIndent))))
 }
+
+// Wrapped is lines of text, each as several on a screen that cuts and is narrower. Those after its first are indented further than it.
+func (s Screen) Wrapped(lines ...string) Block {
+	var out strings.Builder
+	for _, line := range lines {
+		line = lineOf(line)
+		if s.Cut && s.Width > 0 && utf8.RuneCountInString(line) > s.Width {
+			text := strings.TrimLeft(line, " ")
+			lead := line[:len(line)-len(text)]
+			line = lead + strings.Join(visible.Wrap(text, max(goodText, s.Width-len(lead)-2)), "\n"+lead+"  ")
+		}
+		out.WriteString(line + "\n")
+	}
+	return Block(out.String())
+}
+
+// sectionIndent is where the text of a section begins.
+const sectionIndent = 9
 
 // Block is text of several lines that is put into another as it is.
 type Block string

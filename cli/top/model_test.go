@@ -3,6 +3,7 @@ package top
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -10,10 +11,12 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"berth.dev/berth/cli/client"
 	"berth.dev/berth/cli/nodes"
 	"berth.dev/berth/kube/devices"
 	"berth.dev/berth/kube/exporter"
 	"berth.dev/berth/test/golden"
+	onscreen "berth.dev/berth/test/screen"
 )
 
 var now = time.Date(2026, 11, 2, 15, 4, 5, 0, time.UTC)
@@ -111,6 +114,15 @@ func TestScreens(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestTheTableOnScreens(t *testing.T) {
+	onscreen.File(t, "screens.txt", func(w io.Writer) {
+		c, seen := &command{o: client.Options{Out: w, Err: w}}, cluster()
+		if err := c.print(&seen); err != nil {
+			t.Fatal(err)
+		}
+	})
 }
 
 func TestAScreenWithoutRowsSaysWhy(t *testing.T) {

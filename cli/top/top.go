@@ -145,7 +145,7 @@ func (c *command) print(seen *snapshot) error {
 	if err := table(rows, seen.at, c.output.Format == term.OutputWide, false).Write(c.o.Out, c.output.Screen(c.o.Out), c.output.NoHeaders); err != nil {
 		return err
 	}
-	term.PrintLine(c.o.Err, seen.summary())
+	term.PrintBlock(c.o.Err, term.ScreenOf(c.o.Err).Wrapped(seen.summary()))
 	return nil
 }
 

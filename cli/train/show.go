@@ -87,19 +87,14 @@ func (s *show) print(w io.Writer, o *job, d *detail) error {
 		_, err := term.PrintLine(w, resourceName(o.Kind, o.Name))
 		return err
 	}
-	now := s.options.Time()
-	term.Printf(w, "%s\n", d.head(o, now))
-	if d.Message != "" {
-		term.Printf(w, "\n%-9s%s\n", "WHY", training.Brief(d.Message))
-	}
-	if text := d.progress.text(); text != "" {
-		term.Printf(w, "\n%-9s%s\n", "PROGRESS", text)
-	}
-	if d.Cause != "" {
-		term.Printf(w, "\n%-9s%s\n", "CAUSE", d.Cause)
+	now, screen := s.options.Time(), s.output.Screen(s.options.Out)
+	term.PrintBlock(w, screen.Wrapped(d.head(o, now)))
+	for _, part := range [][2]string{{"WHY", training.Brief(d.Message)}, {"PROGRESS", d.progress.text()}, {"CAUSE", d.Cause}} {
+		if part[1] != "" {
+			term.PrintBlock(w, "\n"+screen.Section(part[0], part[1]))
+		}
 	}
 	term.PrintLine(w, "")
-	screen := s.output.Screen(s.options.Out)
 	if err := d.rankTable().Write(w, screen, s.output.NoHeaders); err != nil {
 		return err
 	}

@@ -76,8 +76,11 @@ func explainCode(o client.Options, args []string) error {
 	if !ok {
 		return term.Usagef("there is no cause %s; `%s explain` lists all", args[0], o.Name)
 	}
-	var b strings.Builder
-	term.Printf(&b, "%s: %s\n\n%-9s%s\n\n%-9s%s\n\n%-9s%s\n", e.Code, e.Title, "PROOF", e.Proof, "HELPS", e.Helps, "TRY", e.Try())
-	_, err := term.PrintBlock(o.Out, term.Block(b.String()))
+	screen := term.ScreenOf(o.Out)
+	text := screen.Wrapped(string(e.Code) + ": " + e.Title)
+	for _, part := range [][2]string{{"PROOF", e.Proof}, {"HELPS", e.Helps}, {"TRY", e.Try()}} {
+		text += "\n" + screen.Section(part[0], part[1])
+	}
+	_, err := term.PrintBlock(o.Out, text)
 	return err
 }

@@ -27,15 +27,15 @@ func (r *report) print(w io.Writer, now time.Time) error {
 	if !r.since.IsZero() {
 		since = " for " + duration.HumanDuration(max(0, now.Sub(r.since)))
 	}
-	term.Printf(&b, "%s/%s: %s%s", r.Namespace, r.Name, r.State, since)
+	head := fmt.Sprintf("%s/%s: %s%s", r.Namespace, r.Name, r.State, since)
 	if r.Place != "" {
-		term.Printf(&b, ", %s", r.Place)
+		head += ", " + r.Place
 	}
 	if r.Beside > 0 {
-		term.Printf(&b, " (of its owner there are %d more)", r.Beside)
+		head += fmt.Sprintf(" (of its owner there are %d more)", r.Beside)
 	}
-	b.WriteString("\n")
-	section := func(name string, text any) { term.Printf(&b, "\n%-9s%s\n", name, text) }
+	term.PrintBlock(&b, screen.Wrapped(head))
+	section := func(name string, lines ...string) { term.PrintBlock(&b, "\n"+screen.Section(name, lines...)) }
 	if r.Cause != "" {
 		section("WHY", r.Cause)
 	}
@@ -52,7 +52,7 @@ func (r *report) print(w io.Writer, now time.Time) error {
 		section("CODE", string(r.Code))
 	}
 	if len(r.Others) > 0 {
-		section("ALSO", term.Paragraph(r.Others, 9))
+		section("ALSO", r.Others...)
 	}
 	if r.Overtaken != "" {
 		section("ORDER", r.Overtaken)
@@ -83,7 +83,7 @@ func (r *report) print(w io.Writer, now time.Time) error {
 		r.printHolders(&b, screen, now)
 	}
 	if len(r.Helps) > 0 {
-		section("HELPS", term.Paragraph(r.Helps, 9))
+		section("HELPS", r.Helps...)
 	}
 	if r.Hidden != "" {
 		section("HOLDERS", r.Hidden)
