@@ -61,11 +61,11 @@ var rooms = [][]string{
 		"internal/strictyaml", "internal/visible", "internal/finding",
 	},
 	{
-		"kube/trainjob", "kube/training", "kube/request", "kube/serving", "kube/commit", "kube/idle", "kube/price", "kube/devices", "kube/queues", "kube/queueimport", "kube/runs", "kube/snapshot", "kube/view", "kube/exporter", "kube/explain", "kube/can", "kube/pool", "kube/doctor", "kube/lint",
+		"kube/trainjob", "kube/training", "kube/request", "kube/serving", "kube/commit", "kube/idle", "kube/price", "kube/devices", "kube/queues", "kube/queueimport", "kube/record", "kube/runs", "kube/snapshot", "kube/view", "kube/exporter", "kube/explain", "kube/can", "kube/pool", "kube/doctor", "kube/lint",
 		"kube/profile", "kube/spawn", "kube/kubetest",
 	},
 	{
-		"agent/nvml", "agent/fakegpu", "agent/config", "agent/settings", "agent/access", "agent/pods", "agent/labels", "agent/mig",
+		"agent/nvml", "agent/fakegpu", "agent/config", "agent/settings", "agent/access", "agent/pods", "agent/record", "agent/labels", "agent/mig",
 		"agent/mps", "agent/mps/mpstest", "agent/exporter", "agent/deviceplugin", "agent/deviceplugin/kubelettest", "agent/allocation/notice",
 		"agent/allocation/checkpoint", "agent/allocation/ledger", "agent/allocation/cdi", "agent/allocation", "agent/doctor", "agent",
 	},

@@ -47,9 +47,11 @@ func (a *agent) serveMetrics(g *group, source allocation.PodSource) {
 		if err != nil {
 			return err
 		}
-		return exporter.Serve(ctx, exporter.ServeOptions{
-			Address: who.Address, TLS: who.TLS, Guard: who.Guard, Page: collector.Page, Health: a.health, Log: o.Log,
-		})
+		serve := exporter.ServeOptions{Address: who.Address, TLS: who.TLS, Guard: who.Guard, Page: collector.Page, Health: a.health, Log: o.Log}
+		if a.record != nil {
+			serve.Record = a.record
+		}
+		return exporter.Serve(ctx, serve)
 	})
 }
 

@@ -61,6 +61,9 @@ type Options struct {
 	// MPSProgram is nvidia-cuda-mps-control; "" finds it on the PATH.
 	MPSProgram string
 
+	// RecordDir is a folder for the record of pods that held GPUs and are gone, which is served beside the metrics; "" keeps none.
+	RecordDir string
+
 	Listen            string // of the metrics, as access.Options.Address; "" is none
 	WebConfig         string // file of who may read them, as access.Options.WebConfig; "" is none
 	CertFile, KeyFile string // of their certificate; "" is a new self-signed certificate

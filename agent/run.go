@@ -15,6 +15,7 @@ import (
 	"berth.dev/berth/agent/mig"
 	"berth.dev/berth/agent/mps"
 	"berth.dev/berth/agent/nvml"
+	"berth.dev/berth/agent/record"
 	"berth.dev/berth/agent/settings"
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/health"
@@ -62,6 +63,7 @@ type agent struct {
 	cluster    *cluster         // nil without an API server
 	client     *nvml.Client
 	node       *allocation.Node // nil where it only observes
+	record     *record.Record   // of pods that are gone; nil is that none is kept
 	reconciler *reconciler
 	mps        *mps.Manager // nil where it only observes
 	mpsMu      sync.Mutex   // held while it is told what to serve

@@ -9,20 +9,38 @@ import (
 	"path/filepath"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+
 	"berth.dev/berth/agent/allocation"
 	"berth.dev/berth/agent/config"
 	"berth.dev/berth/agent/nvml"
 	"berth.dev/berth/agent/pods"
+	"berth.dev/berth/agent/record"
 	"berth.dev/berth/internal/listen"
 )
 
 // tokenFile is where a pod finds the token of its ServiceAccount.
 const tokenFile = "/var/run/secrets/kubernetes.io/serviceaccount/token" //nolint:gosec // a path
 
+// keepRecord has the pods recorded that are gone. Devices do not depend on it, so the agent goes on without.
+func (a *agent) keepRecord(source *pods.API) {
+	if a.o.RecordDir == "" {
+		return
+	}
+	r, err := record.Open(a.o.RecordDir, a.o.Log)
+	if err != nil {
+		a.o.Log.Warn("no record of pods that are gone is kept", "error", err)
+		return
+	}
+	a.record = r
+	source.OnGone(func(p *v1.Pod) { r.Gone(p, time.Now()) })
+}
+
 // pods begins to follow the pods of the node.
 func (a *agent) pods(g *group) (allocation.PodSource, error) {
 	if a.cluster != nil {
 		source := pods.FromAPI(a.cluster.client.CoreV1().RESTClient(), a.o.NodeName)
+		a.keepRecord(source)
 		g.run(source.Run)
 		return source, nil
 	}

@@ -42,6 +42,9 @@ const (
 	MetricsReader    = "berth-metrics-reader"
 	MetricsRole      = "berth-metrics-reader"
 
+	// RecordRole is the ClusterRole that lets its subjects read which pods held GPUs of a node and are gone.
+	RecordRole = "berth-record-reader"
+
 	// AgentAccount is the ServiceAccount of the node agents, in MetricsNamespace.
 	AgentAccount = "berth-agent"
 

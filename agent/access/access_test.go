@@ -56,7 +56,7 @@ func (j *judge) client() *fake.Clientset {
 	c.PrependReactor("create", "subjectaccessreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		review := a.(clienttesting.CreateAction).GetObject().(*authorizationv1.SubjectAccessReview).DeepCopy()
 		n := review.Spec.NonResourceAttributes
-		review.Status.Allowed = review.Spec.User == "prometheus" && n != nil && n.Path == "/metrics" && n.Verb == "get"
+		review.Status.Allowed = n != nil && n.Verb == "get" && (review.Spec.User == "prometheus" && n.Path == "/metrics" || review.Spec.User == "meter" && n.Path == "/record")
 		return true, review, nil
 	})
 	return c
@@ -80,6 +80,34 @@ func get(t testing.TB, h http.Handler, header ...string) (int, string) {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	return w.Code, w.Body.String()
+}
+
+// TestTheRecordNeedsAnotherRight has one who may read the metrics and one who may read the record ask for both, twice.
+func TestTheRecordNeedsAnotherRight(t *testing.T) {
+	a, err := New(Options{Address: ":9400", API: (&judge{}).client()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := a.Guard(page)
+	for range 2 {
+		for _, c := range []struct {
+			user, path, says string
+			want             int
+		}{
+			{"prometheus", "/metrics", "secret", http.StatusOK},
+			{"prometheus", "/record", "prometheus may not get the nonResourceURL /record; the ClusterRole berth-record-reader allows it", http.StatusForbidden},
+			{"meter", "/record", "secret", http.StatusOK},
+			{"meter", "/metrics", "the ClusterRole berth-metrics-reader allows it", http.StatusForbidden},
+		} {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, c.path, nil)
+			r.Header.Set("Authorization", "Bearer "+c.user)
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			if w.Code != c.want || !strings.Contains(w.Body.String(), c.says) {
+				t.Errorf("%s gets %s: status %d, %s", c.user, c.path, w.Code, w.Body)
+			}
+		}
+	}
 }
 
 func TestOnlyWhomTheAPIServerLetsMayRead(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 
 	"berth.dev/berth/api"
+	"berth.dev/berth/kube/record"
 )
 
 const (
@@ -33,7 +34,6 @@ const (
 	longestSent = 16 << 10        // bytes of a token
 	most, burst = float32(2), 10  // questions a second: strangers cost the API server no more
 	logEvery    = time.Minute     // that the API server does not answer
-	path        = "/metrics"      // that a caller must have the right to get
 	scheme      = "Bearer "       // of Authorization
 	challenge   = "Bearer realm=\"berth agent\""
 )
@@ -54,7 +54,7 @@ type known struct {
 	at      time.Time
 }
 
-// reviewer asks the API server who callers are and whether they may get /metrics.
+// reviewer asks the API server who callers are and whether they may get a path.
 type reviewer struct {
 	api   kubernetes.Interface
 	log   *slog.Logger
@@ -62,7 +62,7 @@ type reviewer struct {
 	limit flowcontrol.RateLimiter
 
 	mu    sync.Mutex
-	known map[[sha256.Size]byte]known // by the token and its audience
+	known map[[sha256.Size]byte]known // by the token, its audience, and the path
 	said  time.Time                   // that the API server does not answer
 }
 
@@ -73,16 +73,25 @@ func newReviewer(a kubernetes.Interface, log *slog.Logger, now func() time.Time)
 	}
 }
 
-// guard passes requests on to next if the API server lets their sender get /metrics.
+// roleOf names the ClusterRole that lets its subjects get a path.
+func roleOf(path string) string {
+	if path == record.Path {
+		return api.RecordRole
+	}
+	return api.MetricsRole
+}
+
+// guard passes requests on to next if the API server lets their sender get their path.
 func (r *reviewer) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		path := req.URL.Path
 		token, audience := sent(req)
 		if token == "" || len(token) > longestSent {
 			w.Header().Set("WWW-Authenticate", challenge)
-			http.Error(w, "metrics contain pod names: send the token of a ServiceAccount that can get the nonResourceURL "+path+", as the ClusterRole "+api.MetricsRole+" allows", http.StatusUnauthorized)
+			http.Error(w, "metrics contain pod names, and so does the record: send the token of a ServiceAccount that can get the nonResourceURL "+path+", as the ClusterRole "+roleOf(path)+" allows", http.StatusUnauthorized)
 			return
 		}
-		k, err := r.ask(req.Context(), token, audience)
+		k, err := r.ask(req.Context(), token, audience, path)
 		switch {
 		case err != nil:
 			w.Header().Set("Retry-After", "5")
@@ -91,7 +100,7 @@ func (r *reviewer) guard(next http.Handler) http.Handler {
 			w.Header().Set("WWW-Authenticate", challenge)
 			http.Error(w, "the API server does not know this token", http.StatusUnauthorized)
 		case k.verdict == forbidden:
-			http.Error(w, k.user+" may not get the nonResourceURL "+path+"; the ClusterRole "+api.MetricsRole+" allows it", http.StatusForbidden)
+			http.Error(w, k.user+" may not get the nonResourceURL "+path+"; the ClusterRole "+roleOf(path)+" allows it", http.StatusForbidden)
 		default:
 			next.ServeHTTP(w, req)
 		}
@@ -110,9 +119,9 @@ func sent(req *http.Request) (token, audience string) {
 	return strings.TrimSpace(token), ""
 }
 
-// ask returns what is known of a token, or asks the API server.
-func (r *reviewer) ask(ctx context.Context, token, audience string) (known, error) {
-	key := sha256.Sum256([]byte(audience + "\x00" + token))
+// ask returns what is known of a token and a path, or asks the API server.
+func (r *reviewer) ask(ctx context.Context, token, audience, path string) (known, error) {
+	key := sha256.Sum256([]byte(path + "\x00" + audience + "\x00" + token))
 	now := r.now()
 	r.mu.Lock()
 	have, ok := r.known[key]
@@ -121,7 +130,7 @@ func (r *reviewer) ask(ctx context.Context, token, audience string) (known, erro
 	if ok && (have.verdict == allowed && age < allowedLife || have.verdict != allowed && age < refusedLife) {
 		return have, nil
 	}
-	k, err := r.review(ctx, token, audience)
+	k, err := r.review(ctx, token, audience, path)
 	if err != nil {
 		if ok && have.verdict == allowed && age < allowedLong {
 			return have, nil
@@ -158,8 +167,8 @@ func (r *reviewer) forget() {
 
 var errTooMany = errors.New("too many new callers to check at the API server; try again later")
 
-// review asks the API server who has a token, and whether they may get /metrics.
-func (r *reviewer) review(ctx context.Context, token, audience string) (known, error) {
+// review asks the API server who has a token, and whether they may get a path.
+func (r *reviewer) review(ctx context.Context, token, audience, path string) (known, error) {
 	if !r.limit.TryAccept() {
 		return known{}, errTooMany
 	}

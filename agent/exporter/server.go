@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/gzip"
+
+	"berth.dev/berth/kube/record"
 )
 
 // DefaultAddress is where dcgm-exporter listens.
@@ -35,17 +37,18 @@ type ServeOptions struct {
 	Address  string       // host:port; "" is DefaultAddress
 	Listener net.Listener // goes before Address
 	TLS      *tls.Config  // nil is HTTP without it
-	// Guard lets those through who may read the metrics; nil is everyone. Health names
+	// Guard lets those through who may read the path that they ask for; nil is everyone. Health names
 	// no pod, and is for everyone.
 	Guard  func(http.Handler) http.Handler
 	Scrape func(context.Context) ([]byte, error)
 	// Page goes before Scrape: the text is not read after done.
 	Page   func(context.Context) (text []byte, done func(), err error)
+	Record http.Handler // serves record.Path to those that Guard lets through; nil is not there
 	Health func() error // why the agent is not well; nil is that it is
 	Log    *slog.Logger // nil is none
 }
 
-// Serve serves /metrics, /health and / until ctx ends, and gives nil then; else
+// Serve serves /metrics, the record, /health and / until ctx ends, and gives nil then; else
 // why it could not listen. Requests that are under way then have a second.
 func Serve(ctx context.Context, o ServeOptions) error {
 	if o.Listener == nil {
@@ -112,6 +115,13 @@ func Handler(o ServeOptions) http.Handler {
 		metrics = o.Guard(metrics)
 	}
 	mux.Handle("GET /metrics", metrics)
+	if o.Record != nil {
+		guarded := o.Record
+		if o.Guard != nil {
+			guarded = o.Guard(guarded)
+		}
+		mux.Handle("GET "+record.Path, guarded)
+	}
 	mux.HandleFunc("GET /health", h.health)
 	mux.HandleFunc("GET /{$}", index)
 	return mux

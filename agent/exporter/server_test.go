@@ -81,6 +81,24 @@ func TestHandler(t *testing.T) {
 	}
 }
 
+// TestTheRecordIsServedBesideTheMetrics to those that the guard lets through, and is not there if none is kept.
+func TestTheRecordIsServedBesideTheMetrics(t *testing.T) {
+	guarded := 0
+	o := exporter.ServeOptions{
+		Scrape: func(context.Context) ([]byte, error) { return []byte("up 1\n"), nil },
+		Guard: func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { guarded++; next.ServeHTTP(w, r) })
+		},
+	}
+	if r := request(t, exporter.Handler(o), "/record", ""); r.status != http.StatusNotFound {
+		t.Errorf("without a record: %+v", r)
+	}
+	o.Record = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("gone\n")) })
+	if r := request(t, exporter.Handler(o), "/record?since=2026-11-28T12:00:00Z", ""); r.status != http.StatusOK || r.text != "gone\n" || guarded != 1 {
+		t.Errorf("with one: %+v, guarded %d times", r, guarded)
+	}
+}
+
 func TestAScrapeThatFailsSaysWhy(t *testing.T) {
 	h := exporter.Handler(exporter.ServeOptions{
 		Scrape: func(context.Context) ([]byte, error) { return nil, errors.New("read the GPUs: NVML library not found") },

@@ -8,8 +8,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+
+	"berth.dev/berth/kube/record"
+	"berth.dev/berth/kube/request"
 )
 
 // API is the pods of one node as the API server has them, followed by a watch.
@@ -23,9 +27,12 @@ type API struct {
 
 	changed chan struct{} // of capacity 1
 
+	gone func(p *v1.Pod) // is called for each pod with GPUs that is gone, without its mu; nil is not
+
 	mu     sync.Mutex
 	synced bool
-	pods   map[string]*v1.Pod // by namespace and name
+	pods   map[string]*v1.Pod    // by namespace and name
+	held   map[types.UID]*v1.Pod // those that ask for GPUs, as record.Slim has them, if gone is set
 }
 
 // FromAPI makes the source of a node's pods from a client for v1. Run follows
@@ -33,6 +40,9 @@ type API struct {
 func FromAPI(client rest.Interface, node string) *API {
 	return &API{client: client, node: node, changed: make(chan struct{}, 1), pods: map[string]*v1.Pod{}}
 }
+
+// OnGone has f called with each pod that asked for GPUs and is gone from the API server, as record.Slim had it last. It is called before Run.
+func (a *API) OnGone(f func(p *v1.Pod)) { a.gone, a.held = f, map[types.UID]*v1.Pod{} }
 
 // Run follows the pods until ctx ends. It returns nil.
 func (a *API) Run(ctx context.Context) error {
@@ -87,9 +97,26 @@ func (s *store) put(obj any) error {
 	}
 	s.mu.Lock()
 	s.pods[p.Namespace+"/"+p.Name] = trim(p)
+	s.hold(p)
 	s.mu.Unlock()
 	signal(s.changed)
 	return nil
+}
+
+// hold notes a pod for when it is gone.
+func (s *store) hold(p *v1.Pod) {
+	if s.gone != nil && request.AsksForGPUs(p) {
+		s.held[p.UID] = record.Slim(p)
+	}
+}
+
+// release returns the pod of a UID if it was noted, as it is now, and forgets it.
+func (s *store) release(p *v1.Pod) *v1.Pod {
+	if s.gone == nil || s.held[p.UID] == nil {
+		return nil
+	}
+	delete(s.held, p.UID)
+	return record.Slim(p)
 }
 
 // Add notes a pod that has come.
@@ -106,24 +133,42 @@ func (s *store) Delete(obj any) error {
 	}
 	s.mu.Lock()
 	delete(s.pods, p.Namespace+"/"+p.Name)
+	gone := s.release(p)
 	s.mu.Unlock()
+	if gone != nil {
+		s.gone(gone)
+	}
 	signal(s.changed)
 	return nil
 }
 
 // Replace takes what a list says, from which the watch goes on.
 func (s *store) Replace(list []any, _ string) error {
-	pods := make(map[string]*v1.Pod, len(list))
+	pods, there := make(map[string]*v1.Pod, len(list)), make(map[types.UID]*v1.Pod, len(list))
 	for _, obj := range list {
 		p, ok := obj.(*v1.Pod)
 		if !ok {
 			return fmt.Errorf("the API server sent a %T among pods", obj)
 		}
 		pods[p.Namespace+"/"+p.Name] = trim(p)
+		there[p.UID] = p
 	}
+	var gone []*v1.Pod
 	s.mu.Lock()
 	s.pods, s.synced = pods, true
+	for uid, p := range s.held {
+		if there[uid] == nil {
+			gone = append(gone, p)
+			delete(s.held, uid)
+		}
+	}
+	for _, p := range there {
+		s.hold(p)
+	}
 	s.mu.Unlock()
+	for _, p := range gone {
+		s.gone(p)
+	}
 	signal(s.changed)
 	return nil
 }

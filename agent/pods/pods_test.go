@@ -3,6 +3,7 @@ package pods_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -152,6 +154,51 @@ func TestPodsOfTheAPI(t *testing.T) {
 	}
 	cancel()
 	done.Wait()
+	h.CloseClientConnections()
+}
+
+// TestPodsThatAreGone has pods deleted while they are watched, and between two lists.
+func TestPodsThatAreGone(t *testing.T) {
+	holding := func(name string, phase v1.PodPhase) v1.Pod {
+		p := named(name, phase)
+		p.Spec.Containers[0].Resources.Limits = v1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}
+		return p
+	}
+	s := &server{pods: []v1.Pod{holding("a", v1.PodRunning), holding("b", v1.PodRunning), named("plain", v1.PodRunning)}, events: make(chan any)}
+	h := httptest.NewServer(s)
+	defer h.Close()
+	a := pods.FromAPI(client(t, h.URL), "n1")
+	gone := make(chan string, 9)
+	a.OnGone(func(p *v1.Pod) {
+		gone <- fmt.Sprintf("%s %s %s", p.Name, p.Status.Phase, p.Spec.Containers[0].Resources.Limits.Name("nvidia.com/gpu", resource.DecimalSI))
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() { _ = a.Run(ctx) })
+	<-a.Changed()
+	s.mu.Lock()
+	s.pods = []v1.Pod{holding("c", v1.PodRunning)}
+	s.mu.Unlock()
+	for _, name := range []string{"plain", "a"} {
+		p := holding(name, v1.PodSucceeded)
+		if name == "plain" {
+			p = named(name, v1.PodSucceeded)
+		}
+		s.events <- map[string]any{"type": "DELETED", "object": p}
+	}
+	if got := <-gone; got != "a Succeeded 1" {
+		t.Errorf("deleted while it is watched: %s", got)
+	}
+	h.CloseClientConnections() // the watch ends, and its version is too old
+	s.events <- map[string]any{"type": "ERROR", "object": metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: http.StatusGone, Reason: metav1.StatusReasonExpired}}
+	if got := <-gone; got != "b Running 1" {
+		t.Errorf("deleted between two lists: %s", got)
+	}
+	cancel()
+	done.Wait()
+	if len(gone) > 0 {
+		t.Errorf("gone is also %s", <-gone)
+	}
 	h.CloseClientConnections()
 }
 

@@ -46,6 +46,7 @@ func newFlags() *flags {
 	s.StringVar(&o.DevRoot, "dev-root", "/", "directory that contains the node's dev, as this process sees it")
 	s.StringVar(&o.MIGFile, "mig-config-file", "", "MIG configurations in mig-parted's format; the label nvidia.com/mig.config picks one ($MIG_CONFIG_FILE)")
 	s.StringVar(&o.MPSProgram, "mps-program", "", "nvidia-cuda-mps-control (default: from the PATH)")
+	s.StringVar(&o.RecordDir, "record-dir", "", "directory for a record of pods that held GPUs of this node and are gone, from which berth meter makes up what it missed (default: none is kept)")
 	s.StringVar(&o.Listen, "listen", ":9400", "address of the metrics, with TLS, for clients that the API server lets get /metrics; http://:9400, or a loopback address without https://, serves everyone without TLS; \"\" serves none ($DCGM_EXPORTER_LISTEN)")
 	s.StringVar(&o.WebConfig, "web-config-file", "", "TLS and passwords for --listen in the format of Prometheus' exporters, instead of asking the API server ($DCGM_EXPORTER_WEB_CONFIG_FILE)")
 	s.StringVar(&o.CertFile, "tls-cert-file", "", "certificate for --listen (default: one created at startup)")

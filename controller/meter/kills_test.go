@@ -19,13 +19,14 @@ import (
 	"berth.dev/berth/test/soak"
 )
 
-// childVariable says to a process of this test to be a meter that is killed: the folder, the seed, the length of its history, and the minute to go on from.
+// childVariable says to a process of this test to be a meter that is killed: the folder, the seed, the length of its history, the minute to go on from, and
+// whether node agents keep records.
 const childVariable = "BERTH_KILLED_METER"
 
 // TestAKilledMeter is the process that TestProcessesThatAreKilledBillExactly kills.
 func TestAKilledMeter(t *testing.T) {
 	words := strings.Split(os.Getenv(childVariable), " ")
-	if len(words) != 4 {
+	if len(words) != 5 {
 		t.Skip("this is a part of TestProcessesThatAreKilledBillExactly")
 	}
 	dir := words[0]
@@ -46,7 +47,7 @@ func TestAKilledMeter(t *testing.T) {
 	}
 	r.clock = at(from)
 	r.start()
-	w.show(r, from)
+	w.show(r, from, words[4] == "records")
 	r.flush()
 	note("flushed", from)
 	c := rand.New(rand.NewPCG(uint64(seed), uint64(from)))
@@ -65,12 +66,13 @@ func TestAKilledMeter(t *testing.T) {
 type outage struct{ from, to int }
 
 // TestProcessesThatAreKilledBillExactly has a process write a book and kills it at random moments, at a write and between writes, until
-// its history is over. Sums equal those of the history: ends that objects say to the millisecond, and others within what the book says.
+// its history is over. Sums equal those of the history: ends that objects say to the millisecond, and others within what the book says. With records
+// of node agents, no pod of a node that is still there is missing, and each end is exact.
 func TestProcessesThatAreKilledBillExactly(t *testing.T) {
 	left := soak.Pick(6, 200)
 	for seed := 0; left > 0; seed++ {
 		dir := t.TempDir()
-		minutes := 700
+		minutes, records := 700, []string{"none", "records"}[seed%2]
 		var outages []outage
 		read := func(file string) int {
 			raw, err := os.ReadFile(filepath.Join(dir, file))
@@ -83,7 +85,7 @@ func TestProcessesThatAreKilledBillExactly(t *testing.T) {
 		c := rand.New(rand.NewPCG(uint64(seed), 61))
 		for from := 0; ; {
 			cmd := exec.Command(os.Args[0], "-test.run=^TestAKilledMeter$")
-			cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d %d %d", childVariable, dir, seed, minutes, from))
+			cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d %d %d %s", childVariable, dir, seed, minutes, from, records))
 			var out strings.Builder
 			cmd.Stdout, cmd.Stderr = &out, &out
 			if err := cmd.Start(); err != nil {
@@ -114,7 +116,7 @@ func TestProcessesThatAreKilledBillExactly(t *testing.T) {
 			from = min(minutes, read("minute")+c.IntN(12))
 			outages = append(outages, outage{read("flushed"), from})
 		}
-		if problems := newWorld(uint64(seed), minutes).compare(t, filepath.Join(dir, "ledger.db"), outages, minutes); len(problems) > 0 {
+		if problems := newWorld(uint64(seed), minutes).compare(t, filepath.Join(dir, "ledger.db"), outages, minutes, records == "records"); len(problems) > 0 {
 			t.Fatalf("seed %d, outages %v: %s", seed, outages, strings.Join(problems[:min(5, len(problems))], "\n"))
 		}
 	}
@@ -158,16 +160,19 @@ func intervals(t *testing.T, path, query string) map[string][]row {
 }
 
 // compare returns in what a book differs from a history that was watched but in some outages.
-func (w *world) compare(t *testing.T, path string, outages []outage, minutes int) (problems []string) {
+func (w *world) compare(t *testing.T, path string, outages []outage, minutes int, records bool) (problems []string) {
 	wrong := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	millis := func(minute int) int64 { return at(min(minute, minutes)).UnixMilli() }
-	unseen := func(from, to int) bool { // within an outage
-		for _, o := range outages {
-			if o.from <= from && to <= o.to {
-				return true
+	unseen := func(from, to int) *outage { // the outage that they are within
+		for i := range outages {
+			if o := &outages[i]; o.from <= from && to <= o.to {
+				return o
 			}
 		}
-		return false
+		return nil
+	}
+	recorded := func(p *aLife, o *outage) bool { // there is an agent to ask at the end of an outage
+		return records && w.machineOf(p.node, p.bound) == w.machineOf(p.node, o.to)
 	}
 	end := func(what string, r row, want int) {
 		switch truth := millis(want); {
@@ -188,7 +193,7 @@ func (w *world) compare(t *testing.T, path string, outages []outage, minutes int
 			continue
 		}
 		if len(list) == 0 {
-			if !unseen(p.bound-1, p.gone) {
+			if o := unseen(p.bound-1, p.gone); o == nil || recorded(p, o) {
 				wrong("pod %+v is not in the book", *p)
 			}
 			continue
@@ -208,7 +213,11 @@ func (w *world) compare(t *testing.T, path string, outages []outage, minutes int
 		if list[0].begins != millis(p.bound) {
 			wrong("pod %+v begins at %d, want %d", *p, list[0].begins, millis(p.bound))
 		}
-		end(fmt.Sprintf("pod %+v", *p), list[len(list)-1], p.end)
+		last := list[len(list)-1]
+		if o := unseen(min(p.bound, p.gone-1), p.gone); last.source == string(usage.LastSeen) && o != nil && recorded(p, o) {
+			wrong("pod %+v ends at %d (%s), which an agent has recorded", *p, last.ends, last.source)
+		}
+		end(fmt.Sprintf("pod %+v", *p), last, p.end)
 	}
 	if len(holds) > 0 {
 		wrong("the book has pods that never were: %v", holds)

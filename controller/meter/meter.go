@@ -105,6 +105,9 @@ func (m *Meter) Run(ctx context.Context, cfg *rest.Config) error {
 	if err != nil {
 		return err
 	}
+	if !state.Began.IsZero() {
+		m.recall(ctx, source.gauges)
+	}
 	m.mu.Lock()
 	m.tally.missed()
 	m.gauges = source.gauges

@@ -9,7 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/api"
+	"berth.dev/berth/core/usage"
 	"berth.dev/berth/kube/kubetest"
+	"berth.dev/berth/kube/record"
 )
 
 // aLife is what happens to a pod, in minutes.
@@ -124,16 +126,14 @@ func (l *aLife) object(minute, ahead int) *v1.Pod {
 
 // aheadOf is by how much the clock of a node is off at a minute.
 func (w *world) aheadOf(node string, minute int) int {
-	for i := range w.machines {
-		if m := &w.machines[i]; m.name == node && m.created <= minute && minute < m.gone {
-			return m.ahead
-		}
+	if m := w.machineOf(node, minute); m != nil {
+		return m.ahead
 	}
 	return 0
 }
 
-// show has a meter that starts see all that is there at a minute.
-func (w *world) show(r *rig, minute int) {
+// show has a meter that starts see all that is there at a minute, and what node agents have recorded of pods that are gone, if they keep records.
+func (w *world) show(r *rig, minute int, records bool) {
 	r.clock = at(minute)
 	for i := range w.machines {
 		if m := &w.machines[i]; m.created <= minute && minute < m.gone {
@@ -145,7 +145,23 @@ func (w *world) show(r *rig, minute int) {
 			r.pod(p.object(minute, w.aheadOf(p.node, minute)))
 		}
 	}
+	for i := range w.pods {
+		if p := &w.pods[i]; records && p.bound <= minute && p.gone <= minute {
+			ahead := w.aheadOf(p.node, p.gone-1)
+			r.recorded(p.node, record.Gone{At: at(p.gone + ahead), Pod: record.Slim(p.object(p.gone, ahead))}, usage.Off(at(minute+w.aheadOf(p.node, minute)), at(minute)))
+		}
+	}
 	r.missed()
+}
+
+// machineOf returns the machine that has the name of a node at a minute, or nil.
+func (w *world) machineOf(node string, minute int) *aMachine {
+	for i := range w.machines {
+		if m := &w.machines[i]; m.name == node && m.created <= minute && minute < m.gone {
+			return m
+		}
+	}
+	return nil
 }
 
 // step has a meter see what happens in a minute: first what ends.

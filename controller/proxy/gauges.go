@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"sync"
 	"time"
@@ -17,6 +18,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/kube/exporter"
+	"berth.dev/berth/kube/record"
 )
 
 const (
@@ -91,7 +93,7 @@ func (g *Gauges) Text(ctx context.Context, node string) ([]byte, error) {
 	if from.path == "" {
 		return nil, fmt.Errorf("node %s has no DCGM exporter", node)
 	}
-	raw, status, err := g.fetch(ctx, from)
+	raw, status, err := g.fetch(ctx, from, "/metrics")
 	if err == nil && status != http.StatusOK {
 		err = fmt.Errorf("the DCGM exporter of node %s responds with status %d", node, status)
 	}
@@ -99,6 +101,28 @@ func (g *Gauges) Text(ctx context.Context, node string) ([]byte, error) {
 		g.moved()
 	}
 	return raw, err
+}
+
+// Record returns the pods that held GPUs of a node and are gone since a time, as its node agent has recorded them, and what time it is there. Only
+// Berth's agents have a record; of other exporters there is none, and no error.
+func (g *Gauges) Record(ctx context.Context, node string, since time.Time) (gone []record.Gone, now time.Time, err error) {
+	ctx, cancel := context.WithTimeout(ctx, g.Longest)
+	defer cancel()
+	from, err := g.exporter(ctx, node)
+	if err != nil || !from.secret {
+		return nil, now, err
+	}
+	raw, status, err := g.fetch(ctx, from, record.Path+"?since="+url.QueryEscape(since.UTC().Format(time.RFC3339)))
+	switch {
+	case err != nil:
+		return nil, now, err
+	case status == http.StatusNotFound: // it keeps none
+		return nil, now, nil
+	case status != http.StatusOK:
+		return nil, now, fmt.Errorf("the node agent of node %s responds with status %d to a request for its record: deploy/agent.yaml has the ClusterRole %s", node, status, api.RecordRole)
+	}
+	gone, now = record.Read(raw)
+	return gone, now, nil
 }
 
 // exporter is the exporter of a node, as the API has it.
@@ -149,7 +173,7 @@ func (g *Gauges) scrape(ctx context.Context, node string, from endpoint) (time.T
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if now := g.Now(); now.Sub(n.at) > scrapeLife || now.Before(n.at) {
-		raw, status, err := g.fetch(ctx, from)
+		raw, status, err := g.fetch(ctx, from, "/metrics")
 		if err == nil && status != http.StatusOK {
 			err = fmt.Errorf("the DCGM exporter of node %s responds with status %d", node, status)
 		}
@@ -162,8 +186,8 @@ func (g *Gauges) scrape(ctx context.Context, node string, from endpoint) (time.T
 	return n.at, n.readings, n.err
 }
 
-// fetch gets the metrics of an exporter.
-func (g *Gauges) fetch(ctx context.Context, from endpoint) (raw []byte, status int, err error) {
+// fetch gets a path of an exporter.
+func (g *Gauges) fetch(ctx context.Context, from endpoint, path string) (raw []byte, status int, err error) {
 	header := http.Header{}
 	if from.secret {
 		token, err := g.Token(ctx)
@@ -172,7 +196,7 @@ func (g *Gauges) fetch(ctx context.Context, from endpoint) (raw []byte, status i
 		}
 		header.Set(api.MetricsTokenHeader, token)
 	}
-	return Fetch(ctx, g.Client, g.Root+from.path+"/proxy/metrics", scrapeSize, header)
+	return Fetch(ctx, g.Client, g.Root+from.path+"/proxy"+path, scrapeSize, header)
 }
 
 // moved has the exporters listed again, as one does not answer: but not at once if

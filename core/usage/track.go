@@ -17,8 +17,10 @@ const (
 	Stated Source = "stated" // the object says itself when it ended, such as the last container's finishedAt
 	// Corrected is Stated by a clock that was off by a known time.
 	Corrected Source = "corrected"
-	NodeGone  Source = "node"     // the node was gone then
-	LastSeen  Source = "lastSeen" // nothing says more than that it was there at this time, and is gone now
+	NodeGone  Source = "node" // the node was gone then
+	// Recorded is that the agent of its node wrote down when it was gone.
+	Recorded Source = "recorded"
+	LastSeen Source = "lastSeen" // nothing says more than that it was there at this time, and is gone now
 )
 
 // End is how an interval has ended.

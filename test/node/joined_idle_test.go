@@ -41,7 +41,7 @@ func TestIdleNotebook(t *testing.T) {
 		return
 	}
 	j := &idling{joined: join(t)}
-	j.serve(t, wholeGPUs(4))
+	j.serve(t, wholeGPUs(4), "--record-dir", workDir+"/record")
 	j.ready(t)
 	for _, c := range []struct {
 		name string
@@ -50,6 +50,7 @@ func TestIdleNotebook(t *testing.T) {
 		{"a notebook of a profile says how far it is, and is ready", j.spawned},
 		{"the names of an old exporter are read: its busy GPU keeps the notebook", j.oldExporter},
 		{"the agent is the node's exporter: its busy GPU keeps the notebook", j.agentExporter},
+		{"a ledger that was not there asks the agent which pods came and went", j.recorded},
 		{"when its GPU is idle, too, the notebook is warned and stopped, and the GPU is free", j.idle},
 		{"where no exporter is found that is said, and what the notebook does counts alone", j.noExporter},
 	} {

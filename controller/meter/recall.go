@@ -1,0 +1,108 @@
+package meter
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+
+	"berth.dev/berth/controller/proxy"
+	"berth.dev/berth/core/audit"
+	"berth.dev/berth/core/usage"
+	"berth.dev/berth/kube/record"
+	"berth.dev/berth/kube/request"
+)
+
+// recallAll is how long all node agents together may take to say what the meter missed.
+const recallAll = 30 * time.Second
+
+// recall asks node agents for the pods that were gone while no meter was there. Without an answer
+// in time, pods that the ledger has open end when they were last seen, and others are not in it.
+func (m *Meter) recall(ctx context.Context, from *proxy.Gauges) {
+	ctx, cancel := context.WithTimeout(ctx, recallAll)
+	defer cancel()
+	nodes, err := from.Nodes(ctx)
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Node agents cannot be asked which pods came and went while the ledger was not there")
+		return
+	}
+	m.mu.Lock()
+	since := m.tally.alive.Add(-heartbeat)
+	m.mu.Unlock()
+	slots := make(chan struct{}, readAtOnce)
+	var asks sync.WaitGroup
+	for _, node := range nodes {
+		slots <- struct{}{}
+		asks.Go(func() {
+			defer func() { <-slots }()
+			list, said, err := from.Record(ctx, node, since)
+			if err != nil {
+				klog.FromContext(ctx).Error(err, "A node agent cannot be asked which pods came and went while the ledger was not there", "node", node)
+				return
+			}
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			off := time.Duration(0)
+			if !said.IsZero() {
+				off = usage.Off(said, m.tally.now())
+			}
+			for _, g := range list {
+				m.tally.recorded(node, g, off)
+			}
+		})
+	}
+	asks.Wait()
+}
+
+// recorded notes a pod that was gone before this meter came, as the agent of its node has recorded it. The clock of the node is ahead by off. A node
+// speaks for itself only.
+func (t *tally) recorded(name string, g record.Gone, off time.Duration) {
+	p, node := g.Pod, t.nodes[name]
+	if node == nil || p.Spec.NodeName != name || !request.AsksForGPUs(p) || t.done[p.UID] || t.pods[name][p.UID] != nil {
+		return
+	}
+	bound := request.BoundAt(p)
+	hold, has := t.holds.Has(string(p.UID))
+	if has && hold.Value.Node != string(node.UID) || !has && (bound.Before(node.CreationTimestamp.Time) || t.had(string(p.UID))) {
+		return // it was on a node that had this name before, or the ledger has it
+	}
+	from, stated := t.begins(bound), saidEnd(p)
+	if has {
+		from = hold.From
+	}
+	if stated.IsZero() || !hasEnded(p) {
+		stated = g.At
+	}
+	at, end := usage.Ended(stated, from, t.alive, t.now(), off)
+	if end.Source == usage.Stated && !hasEnded(p) {
+		end.Source = usage.Recorded
+	}
+	if !has && at.Before(t.began) {
+		return
+	}
+	if !has {
+		held := *p
+		held.Status.Phase = v1.PodRunning
+		t.hold(&held)
+	}
+	t.traceRecorded(p, at)
+	t.end(p, at, end)
+	delete(t.holders, p.UID)
+}
+
+// traceRecorded notes what has happened to a pod that was gone at a time.
+func (t *tally) traceRecorded(p *v1.Pod, at time.Time) {
+	is := lookAt(p)
+	if is.Ended.IsZero() {
+		is.Ended, is.EndedHow = at.UTC(), "Deleted"
+	}
+	t.batch.Askers = append(t.batch.Askers, t.who(p))
+	t.batch.Records = append(t.batch.Records, audit.Next(&audit.Pod{}, &is, t.now())...)
+}
+
+// hasEnded reports whether a pod ended by itself, and was deleted later.
+func hasEnded(p *v1.Pod) bool {
+	return p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed
+}
