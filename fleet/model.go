@@ -17,9 +17,11 @@ import (
 // Defaults of a simulated model server.
 const (
 	modelPort = 8080
-	modelLoad = 500 * time.Millisecond
-	modelTime = 20 * time.Millisecond // of an answer
-	filesLook = time.Second           // between looks for a model that is absent
+	// tritonPort is where Triton has its metrics.
+	tritonPort = 8002
+	modelLoad  = 500 * time.Millisecond
+	modelTime  = 20 * time.Millisecond // of an answer
+	filesLook  = time.Second           // between looks for a model that is absent
 )
 
 // Model is how a container plays a model server.
@@ -28,9 +30,11 @@ type Model struct {
 	Load   time.Duration // from its start until it answers
 	Takes  time.Duration // for an answer
 	Fails  float64       // the part of the answers that are errors
+	Slots  int           // requests that it works on at once; 0 is any number
 	Absent bool          // the server finds no model, and looks for one again and again
 
-	server *modelServer // nil is one that is taken to find its model
+	server  *modelServer // nil is one that is taken to find its model
+	metrics string       // as kubelet.Model has them
 }
 
 // modelServer is what a server reads, and what it does without.
@@ -71,6 +75,12 @@ func playModel(plan *Plan, pod *v1.Pod, c *v1.Container) {
 			m.server = &modelServers[i]
 			break
 		}
+	}
+	switch {
+	case strings.Contains(words, "tritonserver"):
+		m.metrics = kubelet.MetricsTriton
+	case strings.Contains(words, "huggingfaceserver") || strings.Contains(words, "vllm"):
+		m.metrics = kubelet.MetricsVLLM
 	}
 	plan.Model, plan.UtilizationRatio, plan.Curve = m, 0, nil
 }
@@ -149,10 +159,21 @@ func (p *pod) lookForModel(c *container, now time.Time) {
 }
 
 // model is what the server in a container serves at a moment, or nil.
-func model(c *container, now time.Time) *kubelet.Model {
+func (f *Fleet) model(c *container, now time.Time) *kubelet.Model {
 	m := c.plan.Model
 	if m == nil {
 		return nil
 	}
-	return &kubelet.Model{Name: m.Name, Ready: c.isReady(now), Takes: m.Takes, Fails: m.Fails}
+	if c.asked == nil {
+		c.asked = kubelet.NewAsked(m.Slots, f.now)
+	}
+	return &kubelet.Model{Name: m.Name, Ready: c.isReady(now), Takes: m.Takes, Fails: m.Fails, Asked: c.asked, Metrics: m.metrics}
+}
+
+// askedOf is how busy requests keep the server in a container.
+func askedOf(c *container) float64 {
+	if c.asked == nil {
+		return 0
+	}
+	return c.asked.Busy()
 }

@@ -66,12 +66,12 @@ func TestAModelServerLooksForItsModel(t *testing.T) {
 
 func TestTheAnnotationSaysHowAModelServerBehaves(t *testing.T) {
 	pod := predictor("own:1", "")
-	pod.Annotations = map[string]string{api.AnnotationSimulate: "{load: 20s, takes: 150ms, fails: 0.25}"}
+	pod.Annotations = map[string]string{api.AnnotationSimulate: "{load: 20s, takes: 150ms, fails: 0.25, slots: 4}"}
 	m := Behave(pod, &pod.Spec.Containers[0], nil).Model
-	if m == nil || m.Load != 20*time.Second || m.Takes != 150*time.Millisecond || m.Fails != 0.25 || m.Name != "mnist" {
+	if m == nil || m.Load != 20*time.Second || m.Takes != 150*time.Millisecond || m.Fails != 0.25 || m.Slots != 4 || m.Name != "mnist" {
 		t.Errorf("it plays %+v", m)
 	}
-	for _, wrong := range []string{"{load: soon}", "{fails: often}", "{fails: 1.5}", "{fails: NaN}"} {
+	for _, wrong := range []string{"{load: soon}", "{fails: often}", "{fails: 1.5}", "{fails: NaN}", "{slots: -1}", "{slots: many}"} {
 		pod.Annotations[api.AnnotationSimulate] = wrong
 		if plan := Behave(pod, &pod.Spec.Containers[0], nil); plan.Reason != invalidSimulation {
 			t.Errorf("%s is taken for %+v", wrong, plan)

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/core/sharing"
+	"berth.dev/berth/fleet/kubelet"
 )
 
 // role is what a container is to its pod.
@@ -75,6 +76,8 @@ type container struct {
 	stopping bool // it was told to end because its image changed
 
 	download *download // of a model, by the current run; nil is none
+
+	asked *kubelet.Asked // of a model server; nil is nothing yet
 
 	hung *hang // that the current or last run stands still, or did at its end
 }

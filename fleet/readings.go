@@ -19,7 +19,7 @@ func (n *node) load(p *pod, c *container, d sharing.Device) fakegpu.Load {
 	l := fakegpu.Load{
 		Namespace: p.api.Namespace, Pod: p.api.Name, Container: c.spec.Name, Process: process(c), PID: pid(p, c),
 		MilliGPU: d.MilliGPU, UtilizationRatio: c.plan.UtilizationRatio, MemoryBytes: c.plan.MemoryBytes,
-		Start: c.begun, Curve: c.plan.Curve, Peers: len(c.devices) - 1,
+		Start: c.begun, Curve: c.plan.Curve, Peers: len(c.devices) - 1, Asked: askedOf(c),
 	}
 	if d.Profile != "" {
 		l.MIG = d.UUID

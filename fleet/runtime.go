@@ -80,13 +80,18 @@ func (n *node) container(p *pod, c *container, now time.Time, logs bool) kubelet
 	for _, port := range c.spec.Ports {
 		k.Ports = append(k.Ports, int(port.ContainerPort))
 	}
-	if m := c.plan.Model; m != nil && len(k.Ports) == 0 {
-		k.Ports = []int{modelPort}
+	if m := c.plan.Model; m != nil {
+		if len(k.Ports) == 0 {
+			k.Ports = []int{modelPort}
+		}
+		if m.metrics == kubelet.MetricsTriton {
+			k.Ports = append(k.Ports, tritonPort)
+		}
 	}
 	switch {
 	case c.state.Running != nil:
 		k.State = kubelet.StateRunning
-		k.Model = model(c, now)
+		k.Model = n.fleet.model(c, now)
 		k.CPUMilli, k.MemoryBytes = usage(c, now)
 		k.Jupyter = jupyter(c.plan, c.begun, now)
 	case c.state.Terminated != nil:

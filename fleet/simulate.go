@@ -32,10 +32,14 @@ type simulation struct {
 	stop           *time.Duration
 	loading, takes *time.Duration // of a model server: until it is ready, and for an answer
 	fails          *float64       // the part of the answers of a model server that are errors
+	slots          *int           // requests that a model server works on at once
 }
 
+// mostSlots is the most that a model server works on at once.
+const mostSlots = 1 << 16
+
 // simulationFields are the fields that the annotation may have.
-var simulationFields = []string{"duration", "exitCode", "utilization", "memory", "cpu", "logs", "jupyter", "stop", "load", "takes", "fails", "containers"}
+var simulationFields = []string{"duration", "exitCode", "utilization", "memory", "cpu", "logs", "jupyter", "stop", "load", "takes", "fails", "slots", "containers"}
 
 // parseSimulation reads the annotation berth.dev/simulate, JSON or YAML, for the
 // container of that name: its own part over the part for all. The error names
@@ -125,6 +129,12 @@ func (s *simulation) field(key string, value *yaml.Node) error {
 		}
 	case "fails":
 		return s.failing(value)
+	case "slots":
+		n, err := strconv.Atoi(value.Value)
+		if err != nil || n < 0 || n > mostSlots {
+			return fmt.Errorf("%q is not a number of requests; write one from 0 to %d", value.Value, mostSlots)
+		}
+		s.slots = &n
 	case "duration":
 		d, err := time.ParseDuration(value.Value)
 		if err != nil || d < 0 {
@@ -275,6 +285,9 @@ func (s simulation) apply(plan Plan, devices []sharing.Device) Plan {
 		}
 		if s.fails != nil {
 			own.Fails = *s.fails
+		}
+		if s.slots != nil {
+			own.Slots = *s.slots
 		}
 		plan.Model = &own
 	}

@@ -48,6 +48,10 @@ type Load struct {
 	// Curve is in order of After. Empty means constant, with a little noise.
 	Curve []Point
 
+	// Asked is the ratio that requests make of it at the moment of a reading, where that is more. Totals, such as energy,
+	// are without it.
+	Asked float64
+
 	// Peers is the number of other GPUs of the node that the same container
 	// holds. With peers, a load on a GPU with NVLink moves data over it.
 	Peers int

@@ -28,8 +28,8 @@ func ReadFrom(g gpu.GPU, mig string, loads []Load, faults Faults, from Totals, n
 	m := modelOf(g)
 	loads = place(loads, mig)
 	device, whole := m.busy(g, mig, loads, now, func(l Load, ratio float64) float64 {
-		if len(l.Curve) > 0 || ratio == 0 {
-			return ratio
+		if len(l.Curve) > 0 || ratio == 0 || l.Asked > ratio {
+			return clamp(max(ratio, l.Asked), 1)
 		}
 		return clamp(ratio*(1+0.02*noise(now, g.UUID, l.Namespace, l.Pod, l.Container)), 1)
 	})

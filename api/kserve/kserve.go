@@ -53,6 +53,12 @@ const (
 	AnnotationModelFormat = "modelFormat"
 	// AnnotationStorageReadonly, with the value "false", mounts the volume of a model writable.
 	AnnotationStorageReadonly = "storage.kserve.io/readonly"
+	// AnnotationMetricsPort and AnnotationMetricsPath, on pods, are where a server has metrics: KServe's runtimes set them. AnnotationPrometheusPort
+	// and AnnotationPrometheusPath are Prometheus' usual ones.
+	AnnotationMetricsPort    = "prometheus.kserve.io/port"
+	AnnotationMetricsPath    = "prometheus.kserve.io/path"
+	AnnotationPrometheusPort = "prometheus.io/port"
+	AnnotationPrometheusPath = "prometheus.io/path"
 )
 
 // InferenceService is a model that is served over HTTP.

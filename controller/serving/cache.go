@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"berth.dev/berth/api"
+	"berth.dev/berth/api/kserve"
 )
 
 // byService is the index of pods by the service that their label names.
@@ -88,6 +89,12 @@ func slimBudget(o any) (any, error) {
 	return slimMeta(o)
 }
 
+// keptOfPod are the annotations of pods that are read, beside that of their revision: what they hold, and where they have metrics.
+var keptOfPod = []string{
+	corev1.PodDeletionCost, api.AnnotationStartedIn, api.AnnotationDevices,
+	kserve.AnnotationMetricsPort, kserve.AnnotationMetricsPath, kserve.AnnotationPrometheusPort, kserve.AnnotationPrometheusPath,
+}
+
 // slimPod keeps of a pod whose it is, and how it is.
 func slimPod(o any) (any, error) {
 	p, ok := o.(*corev1.Pod)
@@ -95,7 +102,7 @@ func slimPod(o any) (any, error) {
 		return o, nil
 	}
 	notes := map[string]string{api.AnnotationServingSpec: p.Annotations[api.AnnotationServingSpec]}
-	for _, key := range []string{corev1.PodDeletionCost, api.AnnotationStartedIn} {
+	for _, key := range keptOfPod {
 		if value := p.Annotations[key]; value != "" {
 			notes[key] = value
 		}

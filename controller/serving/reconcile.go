@@ -40,6 +40,7 @@ type reconciler struct {
 	live     client.Reader // reads from the API server
 	events   record.EventRecorder
 	logs     func(ctx context.Context, pod *corev1.Pod, container string, before bool) ([]string, error)
+	report   func(ctx context.Context, metric rules.Metric, pod *corev1.Pod) (rules.Figure, error) // what a replica reports; nil is nothing
 	now      func() time.Time
 
 	mu       sync.Mutex
@@ -57,6 +58,7 @@ type memory struct {
 	policy   string             // what an event said of its policy for idle workloads
 	moves    string             // why replicas leave their nodes, as an event said
 	allowed  allowed
+	load     load
 	unkept   string // what an event said of a revision that cannot be kept
 
 	record    *appsv1.ControllerRevision // of the revision that a canary is beside, as it was read last
@@ -163,11 +165,12 @@ func (p *pass) run(ctx context.Context) error {
 	if err := p.look(ctx); err != nil {
 		return err
 	}
-	if seen.Wanted, seen.Why = p.want(); fault == nil {
+	if seen.Wanted, seen.Why = p.want(p.readLoad(ctx)); fault == nil {
 		if err := p.write(ctx, seen.Wanted); err != nil {
 			return err
 		}
 	}
+	seen.Unread = p.mem.load.why
 	p.see(ctx, seen)
 	p.seeCanary(ctx)
 	seen.Canary = p.canary
@@ -249,8 +252,8 @@ func (p *pass) forget() {
 	maps.DeleteFunc(p.mem.starting, func(uid types.UID, _ bool) bool { return gone(uid) })
 }
 
-// want decides how many replicas there should be.
-func (p *pass) want() (int, string) {
+// want decides how many replicas there should be. load is what those that are ready report, if that decides.
+func (p *pass) want(load *rules.Load) (int, string) {
 	s := &p.written.Service
 	if s.Stopped {
 		return 0, "the service is stopped"
@@ -260,7 +263,7 @@ func (p *pass) want() (int, string) {
 			p.traffic = &t
 		}
 	}
-	traffic, has := p.traffic, rules.Replicas{Wanted: p.wanted(), Ready: p.ready(), New: p.existing == nil}
+	traffic, has := p.traffic, rules.Replicas{Wanted: p.wanted(), Ready: p.ready(), New: p.existing == nil, Load: load}
 	now := p.now()
 	n, why := p.mem.history.Want(now, &s.Scale, has, traffic)
 	if traffic != nil && n > 0 && s.Scale.Follows() {

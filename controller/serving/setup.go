@@ -70,6 +70,9 @@ func add(mgr manager.Manager, o Options, m runtime.ModeSource) error {
 	r.mode, r.logs = m.Now, func(ctx context.Context, pod *corev1.Pod, container string, before bool) ([]string, error) {
 		return logOf(ctx, kube, pod, container, before)
 	}
+	if r.report, err = reporter(mgr, kube); err != nil {
+		return fmt.Errorf("set up %s: %w", Name, err)
+	}
 	written := predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{})
 	known := predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }}
 	b := builder.ControllerManagedBy(mgr).Named(Name).

@@ -16,16 +16,21 @@ type Metric string
 const (
 	ByConcurrency Metric = "concurrency" // requests that a replica works on at once
 	ByRate        Metric = "rps"         // requests a second of a replica
+	// ByUtilization and ByQueue are what replicas report: percent of the time of its GPUs, and requests that wait in its server.
+	ByUtilization Metric = "gpu-utilization"
+	ByQueue       Metric = "queue-depth"
 )
 
 // Defaults of a Scale.
 const (
-	DefaultTarget    = 10                // requests at once; KServe's target of 70 to 100 is for CPUs
-	DefaultIdleAfter = 5 * time.Minute   // after the last request until there are no replicas
-	DefaultDownAfter = 2 * time.Minute   // until fewer are wanted after more were
-	panicFactor      = 2                 // times as many replicas as are ready make a panic
-	panicFor         = StableWindow      // how long one lasts after its last cause
-	mostReplicas     = math.MaxInt32 / 2 // of a target near zero
+	DefaultTarget      = 10                // requests at once; KServe's target of 70 to 100 is for CPUs
+	DefaultUtilization = 70                // percent: a GPU that is always busy asks for another one
+	DefaultQueue       = 4                 // requests that wait: what a server of a language model takes in a few seconds
+	DefaultIdleAfter   = 5 * time.Minute   // after the last request until there are no replicas
+	DefaultDownAfter   = 2 * time.Minute   // until fewer are wanted after more were
+	panicFactor        = 2                 // times as many replicas as are ready make a panic
+	panicFor           = StableWindow      // how long one lasts after its last cause
+	mostReplicas       = math.MaxInt32 / 2 // of a target near zero
 )
 
 // Scale says how many replicas a service has.
@@ -40,10 +45,10 @@ type Scale struct {
 	StopAfter time.Duration
 }
 
-// Follows reports whether the number of replicas follows the requests.
+// Follows reports whether the number of replicas follows the requests, which then have to be counted.
 func (s *Scale) Follows() bool {
 	_, stops := s.ToZero()
-	return stops || s.Max > s.Min
+	return stops || s.Max > s.Min && !s.Metric.OfReplicas()
 }
 
 // ToZero returns after how long without a request there may be no replicas, and whether there ever may.
@@ -61,7 +66,8 @@ func (s *Scale) ToZero() (after time.Duration, may bool) {
 type Replicas struct {
 	Wanted int // that its Deployment asks for
 	Ready  int
-	New    bool // it has no Deployment yet
+	New    bool  // it has no Deployment yet
+	Load   *Load // what those that are ready report, if the Metric is theirs; nil is nothing
 }
 
 // History is what Want remembers of one service between calls; the zero value remembers nothing.
@@ -70,6 +76,7 @@ type History struct {
 	panics  time.Time // until when
 	highest int       // what a panic asked for at most
 	peaks   []peak    // what was wanted in the last DownAfter, falling, the newest last
+	loads   loads     // that replicas have reported
 }
 
 // peak is how many replicas were wanted at a time.
@@ -79,7 +86,7 @@ type peak struct {
 }
 
 // Want is how many replicas a service should have, with why, as the end of a sentence. t is nil where its requests are not
-// counted: it then has at least one replica, as nothing would start the first, and no more than Min.
+// counted: it then has at least one replica, as nothing would start the first, and no more than Min, unless replicas report what decides.
 //
 // It wants as many as the average of StableWindow needs, or in a panic, when PanicWindow needs twice those that are ready, as
 // that needs and never fewer than before. It takes replicas away only when fewer were wanted for DownAfter, none while requests are held,
@@ -88,7 +95,11 @@ func (h *History) Want(now time.Time, s *Scale, has Replicas, t *Traffic) (n int
 	if h.began.IsZero() {
 		h.began = now
 	}
-	if t == nil {
+	h.loads.note(now, has.Load)
+	switch {
+	case t == nil && s.Metric.OfReplicas():
+		return h.byLoad(now, s, has)
+	case t == nil:
 		if _, may := s.ToZero(); may {
 			return max(s.Min, 1), Uncounted
 		}
@@ -117,10 +128,13 @@ func (h *History) count(now time.Time, s *Scale, has Replicas, t *Traffic) (n in
 	n = h.needs(now, s, has, t)
 	n = min(max(n, s.Min), s.limit())
 	if n == 0 {
-		return min(h.remember(now, s, 1), max(has.Wanted, 1)), "the last request was not long ago"
+		return min(h.keep(now, s, has, 1), max(has.Wanted, 1)), "the last request was not long ago"
 	}
-	if n = h.remember(now, s, n); n == s.Min {
+	if n = h.keep(now, s, has, n); n == s.Min {
 		return n, "minReplicas"
+	}
+	if s.Metric.OfReplicas() {
+		return n, h.loads.because(now, s)
 	}
 	return n, s.because(t)
 }
@@ -139,8 +153,11 @@ func (s *Scale) because(t *Traffic) string {
 // needs is how many replicas the requests need, without limits.
 func (h *History) needs(now time.Time, s *Scale, has Replicas, t *Traffic) int {
 	stable, quick := s.count(t.Stable), s.count(t.Panic)
-	if s.Metric == ByRate {
+	switch {
+	case s.Metric == ByRate:
 		stable, quick = s.count(t.StableRate), s.count(t.PanicRate)
+	case s.Metric.OfReplicas():
+		stable, quick = h.loads.need(now, StableWindow, s), h.loads.need(now, PanicWindow, s)
 	}
 	if t.InFlight+t.Held > 0 {
 		stable = max(stable, 1)

@@ -11,6 +11,7 @@ type Seen struct {
 	Service *Service
 	Refused *Fault // why the service cannot run; nil is that it can
 	Wanted  int    // replicas
+	Unread  string // what decides about replicas cannot be read, and why; "" is that it can
 	Why     string // Wanted is what it is
 	Ready   int    // replicas that answer
 	Updated int    // replicas of the newest revision, ready or not
@@ -165,6 +166,8 @@ func (o *State) some(s *Seen) {
 		p.Message += "; a replica moves, as " + s.Leaves
 	case s.Waits != "":
 		p.Message += fmt.Sprintf("; %s waits: %s", replica(s.Wanted-s.Ready), s.Waits)
+	case s.Unread != "":
+		p.Message += "; no replica ends while " + s.Unread
 	case s.Why == Uncounted:
 		p.Message += "; " + Uncounted + ": `berth activator` counts them"
 	}

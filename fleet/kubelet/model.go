@@ -17,7 +17,16 @@ type Model struct {
 	Ready bool          // it has loaded the model, and answers
 	Takes time.Duration // for an answer
 	Fails float64       // the part of the answers that are errors
+
+	Asked   *Asked // what is asked of it; nil is that this is not kept
+	Metrics string // of which program it has metrics: MetricsVLLM, MetricsTriton, or "" for none
 }
+
+// The programs whose metrics a model server has.
+const (
+	MetricsVLLM   = "vllm"
+	MetricsTriton = "triton"
+)
 
 // modelServer is the header by which every answer says what it is, and modelWords what a language model says.
 const (
@@ -44,6 +53,9 @@ func modelHandler(c Container) http.Handler {
 			w.WriteHeader(status)
 			_ = json.NewEncoder(w).Encode(body) // the client may have gone
 		})
+	}
+	if m.Metrics != "" && m.Asked != nil {
+		mux.HandleFunc("GET /metrics", m.metrics)
 	}
 	for _, path := range []string{"/v2/health/live", "/v2/health/ready", "/health", "/healthz"} {
 		handle("GET "+path, func(*http.Request) (any, int) {
@@ -101,11 +113,29 @@ func (m *Model) read(r *http.Request) (map[string]any, error) {
 	if err := json.Unmarshal(text, &in); err != nil {
 		return nil, fmt.Errorf("JSON parse error: %w", err)
 	}
-	select {
-	case <-r.Context().Done():
-	case <-time.After(m.Takes):
+	if m.Asked == nil {
+		NewAsked(0, time.Now).Work(r.Context(), m.Takes)
+	} else {
+		m.Asked.Work(r.Context(), m.Takes)
 	}
 	return in, nil
+}
+
+// metrics says how many requests it works on, and how many wait, in the words of vLLM or of Triton.
+func (m *Model) metrics(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Server", modelServer)
+	w.Header().Set("Content-Type", metricsType)
+	running, waiting := m.Asked.Now()
+	gauge := func(name, help, labels string, v int) {
+		fmt.Fprintf(w, "# HELP %s Simulated: %s.\n# TYPE %s gauge\n%s{%s} %d\n", name, help, name, name, labels, v)
+	}
+	if m.Metrics == MetricsTriton {
+		gauge("nv_inference_pending_request_count", "requests that wait", fmt.Sprintf(`model=%q,version="1"`, m.Name), waiting)
+		return
+	}
+	labels := fmt.Sprintf(`engine="0",model_name=%q`, m.Name)
+	gauge("vllm:num_requests_running", "requests that it works on", labels, running)
+	gauge("vllm:num_requests_waiting", "requests that wait", labels, waiting)
 }
 
 // classes is how many equal scores an answer has for each input.

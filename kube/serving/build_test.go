@@ -140,6 +140,31 @@ func TestMinReplicasIsAllThatZeroTakes(t *testing.T) {
 	}
 }
 
+func TestByWhatReplicasAreCounted(t *testing.T) {
+	for _, tt := range []struct {
+		name, text string
+		metric     rules.Metric
+		target     float64
+	}{
+		{"requests at once", "{}", rules.ByConcurrency, 10},
+		{"requests at once, by the bound of a replica", "{containerConcurrency: 4}", rules.ByConcurrency, 4},
+		{"requests a second", "{scaleMetric: rps, containerConcurrency: 4}", rules.ByRate, 10},
+		{"the time of GPUs", "{scaleMetric: gpu-utilization}", rules.ByUtilization, 70},
+		{"the time of GPUs, as it is said", "{scaleMetric: gpu-utilization, scaleTarget: 50}", rules.ByUtilization, 50},
+		{"the queue of the server", "{scaleMetric: queue-depth, containerConcurrency: 32}", rules.ByQueue, 4},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w, fault := serving.Of(service(t, "spec: {predictor: "+strings.Replace(tt.text, "{", "{sklearn: {}, ", 1)+"}"))
+			if fault != nil {
+				t.Fatal(fault.Message)
+			}
+			if s := w.Service.Scale; s.Metric != tt.metric || s.Target != tt.target {
+				t.Errorf("by %s at %g, want %s at %g", s.Metric, s.Target, tt.metric, tt.target)
+			}
+		})
+	}
+}
+
 func TestWhatIsRefused(t *testing.T) {
 	for _, tt := range []struct{ name, text, says string }{
 		{"Knative mode", "metadata: {annotations: {serving.kserve.io/deploymentMode: Serverless}}\nspec: {predictor: {sklearn: {}}}", "deploymentMode Serverless is not served"},
@@ -151,7 +176,9 @@ func TestWhatIsRefused(t *testing.T) {
 		{"a share above 100", "spec: {predictor: {sklearn: {}, canaryTrafficPercent: 110}}", "spec.predictor.canaryTrafficPercent: 110 is not a share; write a whole number from 0 to 100"},
 		{"a word for a share", "spec: {predictor: {sklearn: {}, canaryTrafficPercent: 'x'}}", "canaryTrafficPercent: x is not a share"},
 		{"limits of a canary that are none", "metadata: {annotations: {berth.dev/canary-limits: errors}}\nspec: {predictor: {sklearn: {}}}", "annotation berth.dev/canary-limits: \"errors\" is not a limit"},
-		{"scaling by CPU", "spec: {predictor: {sklearn: {}, scaleMetric: cpu}}", "use concurrency or rps"},
+		{"scaling by CPU", "spec: {predictor: {sklearn: {}, scaleMetric: cpu}}", "scaleMetric cpu is not served; use concurrency, rps, gpu-utilization or queue-depth"},
+		{"a misspelled metric", "spec: {predictor: {sklearn: {}, scaleMetric: queue-dept}}", "scaleMetric queue-dept is not served; did you mean queue-depth?"},
+		{"a misspelled metric of an annotation", "metadata: {annotations: {serving.kserve.io/metric: gpu-utilizaton}}\nspec: {predictor: {sklearn: {}}}", "did you mean gpu-utilization?"},
 		{"no model", "spec: {predictor: {}}", "has no model; add model"},
 		{"a misspelled framework", "spec: {predictor: {sklern: {}}}", "did you mean sklearn by sklern?"},
 		{"two models", "spec: {predictor: {sklearn: {}, xgboost: {}}}", "has sklearn and xgboost; keep one"},

@@ -1,11 +1,13 @@
 package serving
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -87,7 +89,7 @@ func unserved(o *kserve.InferenceService, spec, predictor map[string]any) *servi
 		{"workerSpec", "a model on several nodes needs KServe or a JobSet; use more GPUs of one node"},
 		{"logger", "remove it; the server's log is in `berth service logs`"},
 		{"batcher", "remove it, and use the batching of the server"},
-		{"autoScaling", "remove it, and set scaleMetric to concurrency or rps, and scaleTarget"},
+		{"autoScaling", "remove it, and set scaleMetric, such as concurrency or queue-depth, and scaleTarget"},
 		{"storageUris", "use storageUri with one model"},
 	} {
 		if v := predictor[f.field]; v != nil {
@@ -112,15 +114,13 @@ func (w *Written) readScale() *serving.Fault {
 	if metric == "" {
 		metric = notes[kserve.AnnotationMetric]
 	}
-	switch serving.Metric(metric) {
-	case "", serving.ByConcurrency:
-		if n := number(w.predictor["containerConcurrency"], 0); n > 0 {
-			s.Target = float64(n)
-		}
-	case serving.ByRate:
-		s.Metric = serving.ByRate
-	default:
-		return invalid("spec.predictor.scaleMetric %s is not served; use concurrency or rps: what a GPU does is not seen in CPU or memory", metric)
+	if metric != "" && !slices.Contains(serving.Metrics(), metric) {
+		return unknownMetric(metric)
+	}
+	s.Metric = cmp.Or(serving.Metric(metric), s.Metric)
+	s.Target = s.Metric.Target()
+	if n := number(w.predictor["containerConcurrency"], 0); n > 0 && s.Metric == serving.ByConcurrency {
+		s.Target = float64(n)
 	}
 	target := number(w.predictor["scaleTarget"], 0)
 	if text := notes[kserve.AnnotationTarget]; target == 0 && text != "" {
@@ -139,6 +139,15 @@ func (w *Written) readScale() *serving.Fault {
 		}
 	}
 	return nil
+}
+
+// unknownMetric is the fault of a metric that replicas are not counted by.
+func unknownMetric(metric string) *serving.Fault {
+	names := serving.Metrics()
+	if near := gpu.NearestWord(metric, names); near != "" && metric != "cpu" && metric != "memory" { // which are KServe's
+		return invalid("spec.predictor.scaleMetric %s is not served; did you mean %s?", metric, near)
+	}
+	return invalid("spec.predictor.scaleMetric %s is not served; use %s or %s: what a GPU does is not seen in CPU or memory", metric, strings.Join(names[:len(names)-1], ", "), names[len(names)-1])
 }
 
 // readRollout reads how revisions follow each other.
