@@ -37,6 +37,28 @@ func (r *replicas) ready(name string) (bool, error) {
 	}), nil
 }
 
+// place returns which of the ready replicas one is, by name, from 0, and how many there are. One that is not ready counts as if it were.
+func (r *replicas) place(name string) (place, of int, err error) {
+	if r == nil {
+		return 0, 1, nil
+	}
+	all, err := r.slices.EndpointSlices(r.service.Namespace).List(labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: r.service.Name}))
+	if err != nil {
+		return 0, 0, fmt.Errorf("find the replicas of the activator: %w", err)
+	}
+	names := []string{name}
+	for _, s := range all {
+		for _, e := range s.Endpoints {
+			if e.TargetRef != nil && (e.Conditions.Ready == nil || *e.Conditions.Ready) {
+				names = append(names, e.TargetRef.Name)
+			}
+		}
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	return slices.Index(names, name), len(names), nil
+}
+
 // sweep removes the slices of a Service of replicas that are not ready any longer, as nothing answers there.
 func (f *follower) sweep(ctx context.Context, all []*discoveryv1.EndpointSlice) error {
 	for _, s := range all {

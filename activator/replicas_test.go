@@ -135,8 +135,8 @@ func (r *rig) members(names ...string) {
 }
 
 // behind makes the Service iris, whose requests all go through activators, with a server that is not ready yet: answer makes
-// it ready. The server counts how often it gets each body.
-func (r *rig) behind() (answer func(), got func(body string) int) {
+// it ready. The server counts how often it gets each body, and does work for each.
+func (r *rig) behind(work ...func()) (answer func(), got func(body string) int) {
 	r.t.Helper()
 	var mu sync.Mutex
 	counts := map[string]int{}
@@ -145,6 +145,9 @@ func (r *rig) behind() (answer func(), got func(body string) int) {
 		mu.Lock()
 		counts[string(raw)]++
 		mu.Unlock()
+		for _, f := range work {
+			f()
+		}
 		fmt.Fprint(w, "answer to ", string(raw))
 	}))
 	r.t.Cleanup(server.Close)
@@ -275,5 +278,58 @@ func TestAReplicaThatEndsLosesNothing(t *testing.T) {
 	}
 	if err := <-drained; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestAReplicaGetsNoMoreRequestsThanItsServiceSays sends many requests through two activators to one replica that is said to take three at once.
+func TestAReplicaGetsNoMoreRequestsThanItsServiceSays(t *testing.T) {
+	r := &rig{t: t, client: fake.NewClientset()}
+	r.members("a", "b")
+	var now, most atomic.Int32
+	go3 := make(chan struct{})
+	answer, got := r.behind(func() {
+		n := now.Add(1)
+		defer now.Add(-1)
+		for was := most.Load(); n > was && !most.CompareAndSwap(was, n); was = most.Load() {
+		}
+		if n == 3 { // all that may come are there
+			select {
+			case <-go3:
+			default:
+				close(go3)
+			}
+		}
+		<-go3
+	})
+	s, err := r.client.CoreV1().Services("shop").Get(t.Context(), "iris", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Annotations = map[string]string{api.AnnotationConcurrency: "3"}
+	if _, err := r.client.CoreV1().Services("shop").Update(t.Context(), s, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	a, b := r.join("a"), r.join("b")
+	r.until("the activator's slices", "iris-activator-a iris-activator-b", r.ours)
+	const requests = 60
+	answers := make([]string, requests)
+	var sent sync.WaitGroup
+	for i := range requests {
+		sent.Go(func() { answers[i] = r.send(strconv.Itoa(i), 10_000) })
+	}
+	r.until("what is held", strconv.Itoa(requests), func() string {
+		x, _ := a.set.Stats("shop", "iris")
+		y, _ := b.set.Stats("shop", "iris")
+		return strconv.Itoa(x.Held + y.Held)
+	})
+	answer()
+	sent.Wait()
+	for i, text := range answers {
+		if body := strconv.Itoa(i); text != "answer to "+body || got(body) != 1 {
+			t.Errorf("request %d is answered %q, and reached the server %d times", i, text, got(body))
+		}
+	}
+	if most.Load() != 3 {
+		t.Errorf("the replica had %d requests at once, want 3", most.Load())
 	}
 }

@@ -17,6 +17,7 @@ import (
 	discoverylisters "k8s.io/client-go/listers/discovery/v1"
 	"k8s.io/client-go/util/workqueue"
 
+	"berth.dev/berth/activator/gate"
 	"berth.dev/berth/kube/serving"
 )
 
@@ -143,6 +144,10 @@ func (f *follower) sync(ctx context.Context, name types.NamespacedName) error {
 	if err != nil {
 		return err
 	}
+	limits, err := f.limits(svc)
+	if err != nil {
+		return err
+	}
 	waiting, keep := map[string]int32{}, map[key]bool{}
 	for i := range svc.Spec.Ports {
 		p := &svc.Spec.Ports[i]
@@ -159,6 +164,7 @@ func (f *follower) sync(ctx context.Context, name types.NamespacedName) error {
 		if staying {
 			stable = answering(pods, p)
 		}
+		e.service.SetLimits(limits)
 		f.set.setPods(e, stable, by.at(p), by)
 		if len(stable.addresses) == 0 || staying {
 			waiting[p.Name] = e.port
@@ -173,6 +179,17 @@ func (f *follower) sync(ctx context.Context, name types.NamespacedName) error {
 		want = f.set.slice(svc, waiting)
 	}
 	return errors.Join(f.sweep(ctx, all), f.set.write(ctx, had, want))
+}
+
+// limits are those of the gates of a Service. The replicas of the activator share what one pod takes.
+func (f *follower) limits(svc *v1.Service) (gate.Limits, error) {
+	l := f.set.o.Limits
+	if l.PerBackend = serving.BoundOf(svc); l.PerBackend == 0 {
+		l.PerBackend = f.set.o.Limits.PerBackend
+	}
+	var err error
+	l.Place, l.Gates, err = f.replicas.place(f.set.o.Name)
+	return l, err
 }
 
 // behind reports whether the activator stays before a Service, and its pods if so.

@@ -145,10 +145,10 @@ func (s *Set) ForService(namespace, service, port string) http.Handler {
 	return nil
 }
 
-// Held returns what ForService does if no pod is ready, or requests are divided between two revisions, and otherwise nil.
+// Held returns what ForService does if no pod is ready, requests are divided between two revisions, or those at one pod are limited, and otherwise nil.
 func (s *Set) Held(namespace, service, port string) http.Handler {
 	e := s.find(namespace, service, port)
-	if e == nil || !e.service.Empty() && !e.service.Splits() {
+	if e == nil || !e.service.Empty() && !e.service.Splits() && !e.service.Bounded() {
 		return nil
 	}
 	return e.service

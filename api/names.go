@@ -351,6 +351,8 @@ const (
 	// AnnotationSplit, on a Service of an InferenceService, is the revision of its canary and the share of the requests that goes to it,
 	// in percent: "<revision>=<percent>".
 	AnnotationSplit = "berth.dev/split"
+	// AnnotationConcurrency, on a Service of an InferenceService, is how many requests one replica has at once at most.
+	AnnotationConcurrency = "berth.dev/concurrency"
 	// LabelCanary, with the value "true", is on the Deployment, the Service, and the pods of a canary.
 	LabelCanary = "berth.dev/canary"
 

@@ -30,14 +30,14 @@ type pool struct {
 }
 
 // find returns the backend with the fewest requests in flight that has room for one
-// more, of equal ones the next in turn; nil if none has. most is how many one takes; 0 is
-// without a limit.
-func (p *pool) find(now time.Time, most int) *Backend {
+// more, of equal ones the next in turn; nil if none has.
+func (p *pool) find(now time.Time, limits *Limits) *Backend {
 	var best *Backend
 	n := len(p.backends)
 	for i := range n {
-		b := p.backends[(p.turn+i)%n]
-		if most > 0 && b.inFlight >= most || now.Before(b.rests) {
+		at := (p.turn + i) % n
+		b := p.backends[at]
+		if most := limits.at(at); most > 0 && b.inFlight >= most || now.Before(b.rests) {
 			continue
 		}
 		if best == nil || b.inFlight < best.inFlight {
@@ -53,9 +53,9 @@ func (p *pool) next() { p.turn = (p.turn + 1) % len(p.backends) }
 // give sends a request to a backend with room, by the split if there is one; false is
 // that none has.
 func (g *Gate) give(t *Ticket, now time.Time) bool {
-	from, b := &g.stable, g.stable.find(now, g.limits.PerBackend)
+	from, b := &g.stable, g.stable.find(now, &g.limits)
 	if s := g.split; s != nil {
-		canary := g.canary.find(now, g.limits.PerBackend)
+		canary := g.canary.find(now, &g.limits)
 		toCanary, ok, share := s.share.Choose(s.percent, b != nil, canary != nil)
 		if s.share = share; ok && toCanary {
 			from, b = &g.canary, canary

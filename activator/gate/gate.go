@@ -59,7 +59,11 @@ func New(limits Limits, wake func()) *Gate {
 // SetLimits replaces the limits. Requests that are held stay.
 func (g *Gate) SetLimits(l Limits) {
 	g.mu.Lock()
-	g.limits = l.orDefault()
+	if l = l.orDefault(); l == g.limits {
+		g.mu.Unlock()
+		return
+	}
+	g.limits = l
 	g.unlock(g.dispatch(time.Now()))
 }
 
@@ -98,6 +102,13 @@ func (g *Gate) Empty() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return len(g.stable.backends) == 0 && (len(g.canary.backends) == 0 || g.split.percent == 0)
+}
+
+// Bounded reports whether requests in flight at one backend are limited.
+func (g *Gate) Bounded() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.limits.PerBackend > 0
 }
 
 // Splits reports whether requests are divided between two revisions.

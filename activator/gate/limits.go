@@ -3,6 +3,8 @@ package gate
 import (
 	"fmt"
 	"time"
+
+	"berth.dev/berth/core/serving"
 )
 
 // Limits bound what a Gate holds. Zero values are those of Default, but for PerBackend.
@@ -10,7 +12,18 @@ type Limits struct {
 	Held       int           // most requests held at a time
 	Bytes      int64         // most bytes of requests held at a time
 	Wait       time.Duration // longest time from the arrival of a request until a backend has it
-	PerBackend int           // most requests in flight at one backend; 0 is without a limit
+	PerBackend int           // most requests in flight at one backend, from all gates of the service; 0 is without a limit
+	// Gates is how many gates of other processes have the same backends, this one included, and Place which of them this one is, from 0: they
+	// share PerBackend. 0 is that this is the only one.
+	Gates, Place int
+}
+
+// at is the most requests in flight at the backend of an index; 0 is without a limit.
+func (l *Limits) at(index int) int {
+	if l.PerBackend <= 0 {
+		return 0
+	}
+	return serving.Slots(l.PerBackend, l.Gates, l.Place, index)
 }
 
 // Default returns the limits of a service that sets none: 10,000 requests and 64 MiB,

@@ -187,6 +187,16 @@ func (a *activators) Behind() (behind, known bool) {
 	return a.behind, true
 }
 
+// Ready is how many activators there are before services; 0 is that services do without.
+func (a *activators) Ready() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.behind {
+		return 0
+	}
+	return max(len(a.replicas), 1)
+}
+
 // Forget forgets when a service that is gone was asked last.
 func (a *activators) Forget(namespace, name string) {
 	a.mu.Lock()

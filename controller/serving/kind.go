@@ -33,6 +33,8 @@ type Options struct {
 	Activators bool
 	// behind reports whether there are any; nil is that nothing goes through them.
 	behind func() (behind, known bool)
+	// activators is how many activators there are; nil is one, if there is Traffic.
+	activators func() int
 	// gone is called when a service is gone; nil is not.
 	gone func(namespace, name string)
 }

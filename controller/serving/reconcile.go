@@ -170,7 +170,7 @@ func (p *pass) run(ctx context.Context) error {
 			return err
 		}
 	}
-	seen.Unread = p.mem.load.why
+	seen.Unread, seen.Unbound = p.mem.load.why, rules.Unbounded(p.written.Service.Concurrency, p.activators())
 	p.see(ctx, seen)
 	p.seeCanary(ctx)
 	seen.Canary = p.canary
@@ -277,6 +277,17 @@ func (p *pass) want(load *rules.Load) (int, string) {
 		p.later(again)
 	}
 	return n, why
+}
+
+// activators is how many activators stand before the service where it needs any.
+func (p *pass) activators() int {
+	switch {
+	case p.o.activators != nil:
+		return p.o.activators()
+	case p.o.Traffic != nil:
+		return 1 // in this process
+	}
+	return 0
 }
 
 // wanted is how many replicas the Deployment asks for, without those in the place of others that leave their nodes.

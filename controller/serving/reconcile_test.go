@@ -28,6 +28,7 @@ import (
 	"berth.dev/berth/api/kserve"
 	modes "berth.dev/berth/controller/runtime"
 	rules "berth.dev/berth/core/serving"
+	objects "berth.dev/berth/kube/serving"
 )
 
 // world is an API server in memory with one service in namespace ml, a clock, and what its requests are.
@@ -296,6 +297,24 @@ func TestTheModelIsNamedThatIsNone(t *testing.T) {
 	}
 }
 
+func TestABoundOfRequestsIsOnTheServices(t *testing.T) {
+	w := newWorld(t, strings.Replace(tensorflow, "minReplicas: 0, maxReplicas: 3", "minReplicas: 1, containerConcurrency: 2", 1))
+	w.traffic, w.r.o.behind = &rules.Traffic{Since: w.now}, func() (bool, bool) { return true, true }
+	w.pass()
+	for _, name := range []string{"mnist", "mnist-predictor"} {
+		s := &corev1.Service{}
+		if err := w.client.Get(context.Background(), client.ObjectKey{Namespace: "ml", Name: name}, s); err != nil {
+			t.Fatal(err)
+		}
+		if objects.BoundOf(s) != 2 || !objects.ThroughActivator(s) {
+			t.Errorf("Service %s has %v, and requests go through activators: %v", name, s.Annotations, objects.ThroughActivator(s))
+		}
+	}
+	w.pod("p", ready)
+	w.pass()
+	w.says("Ready", "True", "1 of 1 replica ready")
+}
+
 // A rollout with one GPU and none spare hangs with the default strategy (serving-progressive-rollout#200, #203).
 func TestARolloutOnAFullCluster(t *testing.T) {
 	for _, tt := range []struct{ name, note, below string }{
@@ -363,6 +382,10 @@ func TestWhatIsNamedInTheStatus(t *testing.T) {
 		{"a stopped service", "metadata: {annotations: {serving.kserve.io/stop: 'true'}}\nspec: {predictor: {tensorflow: {}}}", nil, nil, "Stopped", "True", ""},
 		{"a Service of the name that is another's", tensorflow, []client.Object{&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "mnist", Namespace: "ml"}}}, nil, "IngressReady", "False", "NameTaken: Service mnist exists and does not belong to this service"},
 		{"zero where requests are not counted", tensorflow, nil, func(w *world) { w.pod("p", ready) }, "Ready", "True", "1 of 1 replica ready; requests are not counted here, so one replica stays: `berth activator` counts them"},
+		{"a bound of requests that nothing keeps", strings.Replace(tensorflow, "minReplicas: 0", "minReplicas: 1, containerConcurrency: 2", 1), nil, func(w *world) {
+			w.r.o.Traffic = nil
+			w.pod("p", ready)
+		}, "Ready", "True", "containerConcurrency 2 is not kept, as requests reach the replicas directly: `berth activator` keeps it"},
 		{"a quota that refuses the Deployment", tensorflow, nil, func(w *world) { w.refuse = true }, "GPUQueued", "True", "exceeded quota"},
 		{
 			"an image that cannot be pulled", tensorflow, nil, func(w *world) {

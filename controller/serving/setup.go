@@ -60,7 +60,7 @@ func add(mgr manager.Manager, o Options, m runtime.ModeSource) error {
 			return fmt.Errorf("set up %s: %w", Name, err)
 		}
 		counts = newActivators(mgr.GetAPIReader(), listen)
-		o.Traffic, o.Wake, o.behind, o.gone = counts.Traffic, counts.wakes, counts.Behind, counts.Forget
+		o.Traffic, o.Wake, o.behind, o.activators, o.gone = counts.Traffic, counts.wakes, counts.Behind, counts.Ready, counts.Forget
 		if err := mgr.Add(manager.RunnableFunc(counts.run)); err != nil {
 			return fmt.Errorf("add %s: %w", Name, err)
 		}

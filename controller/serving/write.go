@@ -30,9 +30,10 @@ func (p *pass) write(ctx context.Context, replicas int) error {
 	if err := p.plan(ctx); err != nil || p.made == nil {
 		return err
 	}
-	if p.behind && (p.written.Service.Scale.Follows() || p.canary != nil) {
+	if p.behind && (p.written.Service.Scale.Follows() || p.canary != nil || p.written.Service.Concurrency > 0) {
 		p.made.Behind()
 	}
+	p.made.Bound(p.written.Service.Concurrency)
 	if p.canary != nil {
 		p.made.Split(p.newest.Revision, p.share())
 	}

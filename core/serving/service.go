@@ -9,6 +9,7 @@ type Service struct {
 	Scale           Scale
 	Rollout         Rollout
 	Stopped         bool // by the user: no replicas until it is started again
+	Concurrency     int  // most requests that a replica has at once; 0 is any number
 	GPUs            bool // its replicas hold GPUs
 	// Canary is the share of the requests, in percent, that a new revision gets beside the one before; nil is that it takes its place.
 	Canary       *int

@@ -11,6 +11,7 @@ type Seen struct {
 	Service *Service
 	Refused *Fault // why the service cannot run; nil is that it can
 	Wanted  int    // replicas
+	Unbound string // why replicas may get more requests at once than the service says; "" is that they may not
 	Unread  string // what decides about replicas cannot be read, and why; "" is that it can
 	Why     string // Wanted is what it is
 	Ready   int    // replicas that answer
@@ -168,6 +169,8 @@ func (o *State) some(s *Seen) {
 		p.Message += fmt.Sprintf("; %s waits: %s", replica(s.Wanted-s.Ready), s.Waits)
 	case s.Unread != "":
 		p.Message += "; no replica ends while " + s.Unread
+	case s.Unbound != "":
+		p.Message += "; " + s.Unbound
 	case s.Why == Uncounted:
 		p.Message += "; " + Uncounted + ": `berth activator` counts them"
 	}

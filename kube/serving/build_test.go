@@ -179,6 +179,8 @@ func TestWhatIsRefused(t *testing.T) {
 		{"scaling by CPU", "spec: {predictor: {sklearn: {}, scaleMetric: cpu}}", "scaleMetric cpu is not served; use concurrency, rps, gpu-utilization or queue-depth"},
 		{"a misspelled metric", "spec: {predictor: {sklearn: {}, scaleMetric: queue-dept}}", "scaleMetric queue-dept is not served; did you mean queue-depth?"},
 		{"a misspelled metric of an annotation", "metadata: {annotations: {serving.kserve.io/metric: gpu-utilizaton}}\nspec: {predictor: {sklearn: {}}}", "did you mean gpu-utilization?"},
+		{"a word for a bound", "spec: {predictor: {sklearn: {}, containerConcurrency: few}}", "containerConcurrency: few is not a number of requests"},
+		{"a bound below zero", "spec: {predictor: {sklearn: {}, containerConcurrency: -1}}", "containerConcurrency: -1 is not a number of requests"},
 		{"no model", "spec: {predictor: {}}", "has no model; add model"},
 		{"a misspelled framework", "spec: {predictor: {sklern: {}}}", "did you mean sklearn by sklern?"},
 		{"two models", "spec: {predictor: {sklearn: {}, xgboost: {}}}", "has sklearn and xgboost; keep one"},

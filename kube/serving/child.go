@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -126,6 +127,25 @@ func (c *Children) Behind() {
 	for _, s := range c.Services {
 		s["spec"].(map[string]any)["selector"].(map[string]any)[api.SelectorActivator] = api.ByActivator
 	}
+}
+
+// Bound has a replica get no more than so many requests at once through the Services; 0 is any number.
+func (c *Children) Bound(most int) {
+	if most <= 0 {
+		return
+	}
+	for _, s := range c.Services {
+		s["metadata"].(map[string]any)["annotations"].(map[string]any)[api.AnnotationConcurrency] = strconv.Itoa(most)
+	}
+}
+
+// BoundOf reads how many requests a replica gets at once at most through a Service; 0 is any number.
+func BoundOf(s *v1.Service) int {
+	n, err := strconv.Atoi(s.Annotations[api.AnnotationConcurrency])
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
 }
 
 // SealServices does the same as Seal for the Services.

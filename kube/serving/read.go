@@ -34,6 +34,9 @@ var ofPredictor = slices.Concat(slices.Collect(maps.Keys(frameworks)), []string{
 	fieldCanary, "logger", "batcher", "labels", "annotations", "deploymentStrategy", "workerSpec", "name", "storageUris", "storageContainerName", "confidential",
 })
 
+// mostConcurrency is the most that containerConcurrency may be.
+const mostConcurrency = 1 << 20
+
 // Written is an InferenceService as it is written, with what is read of it.
 type Written struct {
 	Service   serving.Service
@@ -119,7 +122,14 @@ func (w *Written) readScale() *serving.Fault {
 	}
 	s.Metric = cmp.Or(serving.Metric(metric), s.Metric)
 	s.Target = s.Metric.Target()
-	if n := number(w.predictor["containerConcurrency"], 0); n > 0 && s.Metric == serving.ByConcurrency {
+	if v := w.predictor["containerConcurrency"]; v != nil {
+		n, whole := v.(int64)
+		if !whole || n < 0 || n > mostConcurrency {
+			return invalid("spec.predictor.containerConcurrency: %v is not a number of requests; write a whole number from 0, which is any number, to %d", v, mostConcurrency)
+		}
+		w.Service.Concurrency = int(n)
+	}
+	if n := w.Service.Concurrency; n > 0 && s.Metric == serving.ByConcurrency {
 		s.Target = float64(n)
 	}
 	target := number(w.predictor["scaleTarget"], 0)
