@@ -101,6 +101,10 @@ func Fetch(ctx context.Context, src, dir string, o Options) (*Result, error) {
 	if o.Log == nil {
 		o.Log = func(string) {}
 	}
+	var err error
+	if o.Getenv, err = configured(o.Getenv); err != nil {
+		return nil, err
+	}
 	from, err := sourceOf(src, &o)
 	if err != nil {
 		return nil, err

@@ -53,6 +53,8 @@ const (
 	AnnotationModelFormat = "modelFormat"
 	// AnnotationStorageReadonly, with the value "false", mounts the volume of a model writable.
 	AnnotationStorageReadonly = "storage.kserve.io/readonly"
+	// AnnotationStorageSecret names another Secret than storage-config for the field storage of a model.
+	AnnotationStorageSecret = "serving.kserve.io/storageSecretName"
 	// AnnotationMetricsPort and AnnotationMetricsPath, on pods, are where a server has metrics: KServe's runtimes set them. AnnotationPrometheusPort
 	// and AnnotationPrometheusPath are Prometheus' usual ones.
 	AnnotationMetricsPort    = "prometheus.kserve.io/port"

@@ -404,6 +404,22 @@ func TestWhatIsNamedInTheStatus(t *testing.T) {
 			}, "Ready", "False", "ModelLoadFailed: the model cannot be downloaded from s3://a/b: Unable to locate credentials",
 		},
 		{
+			"a Secret that does not exist", "spec: {predictor: {tensorflow: {storageUri: 's3://a/b', storage: {key: k}}}}", nil, func(w *world) {
+				w.pod("p", func(p *corev1.Pod) {
+					p.Spec.NodeName = "n"
+					p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "storage-initializer", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CreateContainerConfigError", Message: `secret "storage-config" not found`}}}}
+				})
+			}, "Ready", "False", "ModelLoadFailed: the model cannot be downloaded: Secret storage-config does not exist; create it (kubectl create secret generic storage-config --from-literal=KEY=VALUE), or remove it",
+		},
+		{
+			"a key that a Secret does not have", "spec: {predictor: {tensorflow: {storageUri: 's3://a/b', storage: {key: k}}}}", nil, func(w *world) {
+				w.pod("p", func(p *corev1.Pod) {
+					p.Spec.NodeName = "n"
+					p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "storage-initializer", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CreateContainerConfigError", Message: "couldn't find key k in Secret ml/storage-config"}}}}
+				})
+			}, "Ready", "False", "ModelLoadFailed: the model cannot be downloaded: Secret storage-config has no key k; add it",
+		},
+		{
 			"a server that ends", tensorflow, nil, func(w *world) {
 				w.pod("p", func(p *corev1.Pod) {
 					p.Spec.NodeName = "n"

@@ -147,7 +147,7 @@ func pulls(c *corev1.ContainerStatus) *rules.Fault {
 	}
 	switch w.Reason {
 	case "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "CreateContainerConfigError", "CreateContainerError":
-		return &rules.Fault{Reason: rules.FaultUnhealthy, Message: fmt.Sprintf("container %s does not start (%s): %s", c.Name, w.Reason, w.Message)}
+		return rules.Unstarted(c.Name, w.Reason, w.Message, c.Name == objects.Initializer)
 	}
 	return nil
 }

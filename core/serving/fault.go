@@ -80,6 +80,29 @@ func FaultOf(s *Server) *Fault {
 	return nil
 }
 
+// The words of a kubelet about what a container refers to.
+var (
+	noSecret = regexp.MustCompile(`^secret "([^"]+)" not found$`)
+	noKey    = regexp.MustCompile(`^couldn't find key (\S+) in Secret [^/]+/(\S+)$`)
+)
+
+// Unstarted is the fault of a container that its node cannot start, in the kubelet's words. download is that it downloads the model.
+func Unstarted(container, reason, message string, download bool) *Fault {
+	secret := ""
+	if m := noSecret.FindStringSubmatch(message); m != nil {
+		secret = fmt.Sprintf("Secret %s does not exist; create it (kubectl create secret generic %s --from-literal=KEY=VALUE)", m[1], m[1])
+	} else if m := noKey.FindStringSubmatch(message); m != nil {
+		secret = fmt.Sprintf("Secret %s has no key %s; add it (kubectl edit secret %s), or name one that it has", m[2], m[1], m[2])
+	}
+	switch {
+	case secret != "" && download:
+		return &Fault{FaultLoad, "the model cannot be downloaded: " + secret + ", or remove it from the service's storage, and from the secrets of its ServiceAccount"}
+	case secret != "":
+		return &Fault{FaultUnhealthy, fmt.Sprintf("container %s does not start: %s", container, secret)}
+	}
+	return &Fault{FaultUnhealthy, fmt.Sprintf("container %s does not start (%s): %s", container, reason, message)}
+}
+
 // mostWords bounds what is repeated of a program's output, in bytes.
 const mostWords = 300
 

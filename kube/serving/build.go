@@ -60,7 +60,7 @@ func Build(w *Written, r *Runtime, above, below int) (*Children, error) {
 		c := c.(map[string]any)
 		c["env"] = mergeList(c["env"], []any{map[string]any{"name": "INFERENCE_SERVICE_NAME", "value": o.Name}}, "name")
 	}
-	store.image = cmp.Or(w.image, store.image)
+	store.image, store.spec = cmp.Or(w.image, store.image), w.storage
 	store.mount(pod, container, o.Annotations[kserve.AnnotationStorageReadonly] == "false", w.credentials)
 	pod["containers"] = containers
 	if container["readinessProbe"] == nil {

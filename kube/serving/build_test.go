@@ -362,7 +362,7 @@ func TestTheDownloadUsesTheSecretsOfItsServiceAccount(t *testing.T) {
 				t.Error(diff)
 			}
 			raw, _ := json.Marshal(download["envFrom"])
-			if want := `[{"secretRef":{"name":"keys","optional":true}},{"secretRef":{"name":"more","optional":true}}]`; string(raw) != want {
+			if want := `[{"secretRef":{"name":"keys"}},{"secretRef":{"name":"more"}}]`; string(raw) != want {
 				t.Errorf("it reads %s", raw)
 			}
 			if mounts := download["volumeMounts"].([]any); len(mounts) != 1 && !tt.google || len(mounts) != 2 && tt.google {

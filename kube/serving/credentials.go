@@ -54,8 +54,8 @@ func (w *Written) Account() string {
 func (w *Written) Use(c *Credentials, image string) { w.credentials, w.image = c, image }
 
 // give adds credentials to the init container of a pod's spec. All keys of the Secrets become its variables, where Berth need not read them;
-// the two that KServe names otherwise are variables too, by the first Secret. A Secret or a key that is not there is left out, and
-// the download says what it misses.
+// the two that KServe names otherwise are variables too, by the first Secret. A key that is not there is left out, and the download says what it misses; a Secret that
+// is not there keeps the pod from starting, as with KServe.
 func (c *Credentials) give(s *storage, spec, container map[string]any) {
 	if c == nil {
 		return
@@ -63,7 +63,7 @@ func (c *Credentials) give(s *storage, spec, container map[string]any) {
 	env := s3Variables(c.notes)
 	var from []any
 	for i, name := range c.Secrets {
-		from = append(from, map[string]any{"secretRef": map[string]any{"name": name, "optional": true}})
+		from = append(from, map[string]any{"secretRef": map[string]any{"name": name}})
 		if i > 0 {
 			continue
 		}

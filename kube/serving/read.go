@@ -47,6 +47,7 @@ type Written struct {
 
 	credentials *Credentials // of the download; nil is none
 	image       string       // that downloads; "" is KServe's
+	storage     *storageSpec // of the model; nil is none
 }
 
 // Of reads an InferenceService. A fault is why it cannot run; what could be read is there all the same.
@@ -205,18 +206,18 @@ func (w *Written) readModel() *serving.Fault {
 			m.Protocol = "v2"
 		}
 	}
-	if block["storage"] != nil {
-		return invalid("spec.predictor.%s.storage is not served; use storageUri", blocks[0])
-	}
 	if p := text(block["protocolVersion"]); p != "" {
 		m.Protocol = p
 	}
 	m.Runtime, m.StorageURI, w.version = text(block["runtime"]), text(block["storageUri"]), text(block["runtimeVersion"])
 	w.container = maps.Clone(block)
-	for _, field := range []string{"modelFormat", "storageUri", "runtime", "runtimeVersion", "protocolVersion"} {
+	for _, field := range []string{"modelFormat", "storageUri", "storage", "runtime", "runtimeVersion", "protocolVersion"} {
 		delete(w.container, field)
 	}
 	w.Service.Model, w.Service.GPUs = m, asksForGPUs(w.container)
+	if storage := block["storage"]; storage != nil {
+		return w.readStorage("spec.predictor."+blocks[0]+".storage", storage, m)
+	}
 	_, fault := storageOf(m.StorageURI)
 	return fault
 }

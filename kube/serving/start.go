@@ -13,7 +13,7 @@ func TimesOf(pod *corev1.Pod) (t serving.Times) {
 	t.Created, t.Bound = pod.CreationTimestamp.Time, request.BoundAt(pod)
 	for i := range pod.Status.InitContainerStatuses {
 		c := &pod.Status.InitContainerStatuses[i]
-		if end := c.State.Terminated; c.Name == initializer && end != nil {
+		if end := c.State.Terminated; c.Name == Initializer && end != nil {
 			t.FetchBegan, t.FetchEnded = end.StartedAt.Time, end.FinishedAt.Time
 		}
 	}

@@ -7,10 +7,12 @@ import (
 	"berth.dev/berth/core/serving"
 )
 
-// What KServe's storage initializer is called, where models are, and the volumes that hold them.
+// Initializer is the name of the init container that downloads a model.
+const Initializer = "storage-initializer"
+
+// Where KServe's storage initializer is, where models are, and the volumes that hold them.
 const (
 	modelFolder     = "/mnt/models"
-	initializer     = "storage-initializer"
 	initializerFrom = "kserve/storage-initializer:v0.15.2"
 	claimVolume     = "kserve-pvc-source"
 	modelVolume     = "kserve-provision-location"
@@ -22,6 +24,7 @@ const (
 type storage struct {
 	serving.Place
 	image string // of the init container that downloads it
+	spec  *storageSpec
 }
 
 // storageOf reads the place of a model.
@@ -52,11 +55,12 @@ func (s *storage) mount(spec, container map[string]any, writable bool, use *Cred
 		none := map[string]any{"cpu": "100m", "memory": "100Mi", api.ResourceGPU: "0"}
 		inits, _ := spec["initContainers"].([]any)
 		download := map[string]any{
-			"name": initializer, "image": s.image, "args": []any{s.URI, modelFolder}, "terminationMessagePolicy": "FallbackToLogsOnError",
+			"name": Initializer, "image": s.image, "args": []any{s.URI, modelFolder}, "terminationMessagePolicy": "FallbackToLogsOnError",
 			"resources":    map[string]any{"requests": none, "limits": map[string]any{"cpu": "1", "memory": "1Gi", api.ResourceGPU: "0"}},
 			"volumeMounts": []any{map[string]any{"name": modelVolume, "mountPath": modelFolder}},
 		}
 		use.give(s, spec, download)
+		s.spec.give(download)
 		spec["initContainers"] = append(inits, download)
 	}
 	mounts, _ := container["volumeMounts"].([]any)
