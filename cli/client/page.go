@@ -83,10 +83,16 @@ func paged[T any](o metav1.ListOptions, list func(metav1.ListOptions) ([]T, stri
 	}
 }
 
-// trimNode is a node without who wrote its fields, and without its images.
+// trimNode is a node without who wrote its fields, but for when its kubelet did, and without its images.
 func trimNode(n *v1.Node) *v1.Node {
 	out := *n
-	out.ManagedFields, out.Status.Images, out.Status.VolumesInUse, out.Status.VolumesAttached = nil, nil, nil, nil
+	out.ManagedFields = nil
+	for i := range n.ManagedFields {
+		if m := &n.ManagedFields[i]; m.Manager == "kubelet" && m.Subresource == "status" {
+			out.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: m.Manager, Subresource: m.Subresource, Time: m.Time}}
+		}
+	}
+	out.Status.Images, out.Status.VolumesInUse, out.Status.VolumesAttached = nil, nil, nil
 	return &out
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -50,7 +51,7 @@ func examine(ctx context.Context, c *client.Cluster, o client.Options) (doctor.C
 				return l.Items
 			}, &policies),
 		{what: "webhooks and endpointslices", ask: func(ctx context.Context) (err error) {
-			out.Unanswered, err = unanswered(ctx, c)
+			out.Webhooks, out.Unanswered, err = webhooks(ctx, c)
 			return err
 		}},
 		{what: "queues and namespaces", ask: func(ctx context.Context) (err error) {
@@ -66,8 +67,24 @@ func examine(ctx context.Context, c *client.Cluster, o client.Options) (doctor.C
 				return nil
 			}
 			books, err := c.PriceBooks(ctx, o)
-			out.Prices, out.PriceBooks = price.Rules(books), err == nil
+			out.Prices, out.PriceBooks, out.BooksChanged = price.Rules(books), err == nil, written(books)
 			return err
+		}},
+		{what: "notebooks and namespaces", ask: func(ctx context.Context) (err error) {
+			out.Notebooks, err = notebooks(ctx, c, o)
+			return err
+		}},
+		{what: "notebookprofiles", ask: func(ctx context.Context) (err error) {
+			out.MovingImages, err = movingImages(ctx, c, o)
+			return err
+		}},
+		{what: "the API server", ask: func(ctx context.Context) error {
+			out.Server = server(ctx, c, time.Now)
+			return nil
+		}},
+		{what: "the ledger", ask: func(ctx context.Context) error {
+			out.Ledger = ledger(ctx, c, out.Now)
+			return nil
 		}},
 	}
 	var wg sync.WaitGroup
@@ -107,31 +124,32 @@ func list[L, T any](what string, of func(context.Context, metav1.ListOptions) (*
 	}}
 }
 
-// unanswered returns the webhooks of a cluster whose Services have no ready endpoint.
-func unanswered(ctx context.Context, c *client.Cluster) (out []doctor.Webhook, err error) {
+// webhooks returns the webhooks of a cluster that a Service has to answer, and those of them whose Services have no ready endpoint.
+func webhooks(ctx context.Context, c *client.Cluster) (all, unanswered []doctor.Webhook, err error) {
 	mutating, err := c.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	validating, err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	ready := map[string]bool{} // by namespace and Service
-	for _, w := range doctor.Webhooks(client.Pointers(mutating.Items), client.Pointers(validating.Items)) {
+	all = doctor.Webhooks(client.Pointers(mutating.Items), client.Pointers(validating.Items))
+	for _, w := range all {
 		key := w.Namespace + "/" + w.Service
 		if _, known := ready[key]; !known {
 			slices, err := c.DiscoveryV1().EndpointSlices(w.Namespace).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + w.Service})
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			ready[key] = answered(slices.Items)
 		}
 		if !ready[key] {
-			out = append(out, w)
+			unanswered = append(unanswered, w)
 		}
 	}
-	return out, nil
+	return all, unanswered, nil
 }
 
 // answered reports whether a Service has a ready endpoint. One whose condition is not known is ready.

@@ -69,3 +69,16 @@ func find(instance string) *listed {
 	}
 	return nil
 }
+
+// ListDate is the date of the list of prices that a Quote's Source names. known is false for other sources.
+func ListDate(source string) (date time.Time, known bool) {
+	for _, l := range lists {
+		if source == l.source() {
+			return l.date, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// source is how quotes name a list.
+func (l list) source() string { return l.name + ", " + l.date.Format(time.DateOnly) }

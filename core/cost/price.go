@@ -143,8 +143,7 @@ func listPrice(n *Node) Quote {
 	if l == nil {
 		return Quote{Why: fmt.Sprintf("no list has instance type %s", n.Instance)}
 	}
-	from := lists[l.list]
-	q := Quote{Micros: l.onDemand, Currency: Dollar, Source: fmt.Sprintf("%s, %s", from.name, from.date.Format(time.DateOnly))}
+	q := Quote{Micros: l.onDemand, Currency: Dollar, Source: lists[l.list].source()}
 	switch n.Capacity {
 	case Spot:
 		if l.spot == 0 {

@@ -46,10 +46,18 @@ type Cluster struct {
 	// PriceBooks says that the API server knows that kind, and Prices is what its objects say.
 	PriceBooks bool
 	Prices     cost.Rules
+	// BooksChanged is when PriceBooks were written for the last time, by name.
+	BooksChanged map[string]time.Time
+	Ledger       Ledger
+	Server       Server
+	Notebooks    []Notebook
+	// MovingImages are those of notebook profiles whose tag may mean another image tomorrow, each with its profile.
+	MovingImages []string
 	// Rules are those of the PrometheusRules.
 	Rules []Rule
-	// Unanswered are the webhooks whose Services have no ready endpoint.
-	Unanswered []Webhook
+	// Webhooks are those whose failurePolicy is Fail and that a Service answers, and Unanswered those of them whose
+	// Services have no ready endpoint.
+	Webhooks, Unanswered []Webhook
 	// Guarded says that the admission policies of Berth's scheduler are there.
 	Guarded bool
 	// ClusterPolicy says that the API server knows the GPU Operator's kind of that name.
@@ -84,6 +92,13 @@ func Examine(c Cluster) []finding.Finding {
 	out = append(out, e.webhooks()...)
 	out = append(out, e.queues()...)
 	out = append(out, e.prices()...)
+	out = append(out, e.agedPrices()...)
+	out = append(out, e.ledger()...)
+	out = append(out, e.versions()...)
+	out = append(out, e.clocks()...)
+	out = append(out, e.certificates()...)
+	out = append(out, e.culling()...)
+	out = append(out, e.moving()...)
 	out = append(out, e.stale()...)
 	out = append(out, e.blind()...)
 	out = append(out, e.privileged()...)

@@ -17,7 +17,8 @@ type Webhook struct {
 	Namespace, Service  string // that answers it
 	Pods                bool   // it is asked when pods are created
 	Resources           []string
-	Selects             bool // only in some namespaces, or for some objects
+	Selects             bool        // only in some namespaces, or for some objects
+	CA                  Certificate // the last that the API server trusts it by; zero is that none is in the configuration
 }
 
 // Webhooks returns the webhooks of a cluster that a Service answers and whose failurePolicy is Fail, by configuration and service, each
@@ -28,7 +29,7 @@ func Webhooks(mutating []*admissionv1.MutatingWebhookConfiguration, validating [
 		if c.Service == nil || policy != nil && *policy == admissionv1.Ignore {
 			return
 		}
-		w := Webhook{Kind: kind, Configuration: name, Namespace: c.Service.Namespace, Service: c.Service.Name}
+		w := Webhook{Kind: kind, Configuration: name, Namespace: c.Service.Namespace, Service: c.Service.Name, CA: lastOf(c.CABundle)}
 		for _, s := range selectors {
 			w.Selects = w.Selects || s != nil && len(s.MatchLabels)+len(s.MatchExpressions) > 0
 		}
