@@ -91,7 +91,7 @@ func (l *loop) ask(ctx context.Context, s subject) rules.Readings {
 		Namespace: s.Namespace, Name: s.Name, Token: view.NotebookToken(&s.pod.Spec),
 		Type: s.Annotations[api.AnnotationServerType], Rewrite: s.Annotations[api.AnnotationRewrite],
 	})
-	if r.Server.Result == rules.OK && r.Server.Programs {
+	if r.Server.Result == rules.OK && r.Server.NeedsCPU() {
 		r.CPU = l.prober.CPU(ctx, s.Namespace, s.pod.Name)
 	}
 	r.GPUs = l.prober.GPUs(ctx, s.pod)

@@ -110,7 +110,7 @@ func decide(now time.Time, p Policy, s State, r Readings) Decision {
 	server, gpus := r.Server, r.GPUs
 	server.Result, server.Said = fresh(now, p, server.At, server.Result, server.Said)
 	gpus.Result, gpus.Said = fresh(now, p, gpus.At, gpus.Result, gpus.Said)
-	if server.Result == OK && server.Programs && r.CPU.Result == Failed {
+	if server.Result == OK && server.NeedsCPU() && r.CPU.Result == Failed {
 		server.Result, server.Said = Failed, r.CPU.Said
 	}
 	u := usedBy(p, server, r.CPU, gpus)
@@ -201,8 +201,12 @@ func usedBy(p Policy, server Server, cpu CPU, gpus GPUs) use {
 		if p.By != ByGPU {
 			u.stamps = append(u.stamps, server.API)
 		}
-		if server.Programs && cpu.Result == OK && cpu.Cores > busyCores && !u.active {
+		switch {
+		case u.active:
+		case server.NeedsCPU() && cpu.Result == OK && cpu.Cores > busyCores:
 			u.active, u.why = true, fmt.Sprintf("a program in it uses %.1f CPU cores", cpu.Cores)
+		case server.starting() && cpu.Result != OK: // nothing shows that it does not work
+			u.active, u.why = true, "a kernel is starting"
 		}
 	}
 	if gpus.Result != OK {

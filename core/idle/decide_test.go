@@ -101,13 +101,28 @@ func TestDecide(t *testing.T) {
 		},
 		{
 			name: "a kernel that has just been started is activity", state: hour,
-			read: idle.Readings{Server: serving(kernel("starting", 10*time.Second))},
+			read: idle.Readings{Server: serving(kernel("starting", 10*time.Second)), CPU: idle.CPU{Result: idle.OK, Cores: 0.01}},
 			want: idle.Clear, ago: 10 * time.Second, record: true,
 		},
 		{
-			name: "a kernel that has been starting for hours is not in use", state: hour,
-			read: idle.Readings{Server: serving(kernel("starting", 2*time.Hour))},
+			name: "a kernel that has been starting for hours and uses no CPU is not in use", state: hour,
+			read: idle.Readings{Server: serving(kernel("starting", 2*time.Hour)), CPU: idle.CPU{Result: idle.OK, Cores: 0.01}},
 			want: idle.Stop, ago: time.Hour, why: "nothing has happened in it for 1h",
+		},
+		{
+			name: "one that uses CPU is", state: hour,
+			read: idle.Readings{Server: serving(kernel("starting", 2*time.Hour)), CPU: idle.CPU{Result: idle.OK, Cores: 0.9}},
+			want: idle.Clear, ago: 0, record: true, why: "a program in it uses 0.9 CPU cores",
+		},
+		{
+			name: "one whose CPU is not read counts as busy", state: hour,
+			read: idle.Readings{Server: serving(kernel("starting", 2*time.Hour))},
+			want: idle.Clear, ago: 0, record: true, why: "a kernel is starting",
+		},
+		{
+			name: "one whose CPU cannot be read: not known", state: hour,
+			read: idle.Readings{Server: serving(kernel("starting", 2*time.Hour)), CPU: idle.CPU{Result: idle.Failed, Said: "the metrics API does not respond"}},
+			want: idle.Nothing, ago: time.Hour, why: "whether it is used is not known: the metrics API does not respond",
 		},
 		{
 			name: "a kernel that starts again after it died counts as busy", state: hour,

@@ -1,6 +1,9 @@
 package idle
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Result is how asking for something went.
 type Result string
@@ -19,7 +22,7 @@ const (
 // Readings are what one look at a notebook found.
 type Readings struct {
 	Server Server
-	CPU    CPU // read if Server.Programs
+	CPU    CPU // read if Server.NeedsCPU
 	GPUs   GPUs
 }
 
@@ -54,10 +57,18 @@ type Kernel struct {
 	Activity time.Time
 }
 
-// busy reports whether a kernel computes. One that starts counts by its time only: Jupyter
-// Notebook 6 goes on to say "starting" of one whose first messages it missed, and Jupyter
-// Server of one to which no client has connected; their own cullers stop both.
-func (k Kernel) busy() bool { return k.State != "idle" && k.State != "dead" && k.State != "starting" }
+// busy tells a kernel that computes, or is about to. A dead one does not.
+func (k Kernel) busy() bool { return k.State != "idle" && k.State != "dead" && !k.starting() }
+
+// starting tells a kernel that starts, or of which its server knows no more: Jupyter Notebook 6 goes on to say
+// so of one whose first messages it missed, and Jupyter Server of one to which no client has connected.
+func (k Kernel) starting() bool { return k.State == "starting" }
+
+// NeedsCPU reports whether only the CPU time of its pod shows that something in it works.
+func (s *Server) NeedsCPU() bool { return s.Programs || s.starting() }
+
+// starting reports whether it has such a kernel.
+func (s *Server) starting() bool { return slices.ContainsFunc(s.Kernels, Kernel.starting) }
 
 // GPUs are the readings of what a notebook's pod holds.
 type GPUs struct {
