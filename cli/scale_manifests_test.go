@@ -13,12 +13,16 @@ import (
 const scaleFile = 100
 
 // scaleManifests are Jobs, Deployments, and Pods in one file, as a team's folder may have them: each has its image and its setting, and there are 16
-// kinds of requests, as among the pods that wait.
-func scaleManifests() string {
+// kinds of requests, as among the pods that wait. distinct is that no two ask for the same.
+func scaleManifests(distinct bool) string {
 	var b strings.Builder
 	for i := range scaleFile {
+		memory := 32 * (1 + i%8)
+		if distinct {
+			memory += i
+		}
 		container := fmt.Sprintf("{name: main, image: 'registry.example.com/train:%d', command: [python, -m, train], env: [{name: SEED, value: '%d'}], resources: {limits: {nvidia.com/gpu: %d, cpu: %d, memory: %dGi}}}",
-			i, i, 1+i%8, 8*(1+i%8)+i/8%2, 32*(1+i%8))
+			i, i, 1+i%8, 8*(1+i%8)+i/8%2, memory)
 		switch i % 4 {
 		case 0:
 			fmt.Fprintf(&b, "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: serve-%d}\nspec:\n  replicas: 2\n  selector: {matchLabels: {app: serve-%d}}\n  strategy: {type: Recreate}\n"+

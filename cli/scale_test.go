@@ -36,7 +36,8 @@ const (
 	scaleOthers  = 17 // on each node, beside the pod that holds its GPUs
 )
 
-func scaleCluster() (nodes []v1.Node, pods []v1.Pod) {
+// scaleCluster is that cluster, or the same with all GPUs free and no pod that waits.
+func scaleCluster(free bool) (nodes []v1.Node, pods []v1.Pod) {
 	for i := range scaleNodes {
 		name := fmt.Sprintf("n-%04d", i)
 		n := kubetest.Inventory(name, kubetest.A100s(name, 8), "cpu", 96, "memory", 1<<40, "pods", 110, api.ResourceGPU, 8)
@@ -49,11 +50,16 @@ func scaleCluster() (nodes []v1.Node, pods []v1.Pod) {
 		for k := range 8 {
 			ids = append(ids, fmt.Sprintf("GPU-%s-%d", name, k))
 		}
-		pods = append(pods, *lifelike(kubetest.Observed(kubetest.Pod("h-"+name, name, "cpu", 8, api.ResourceGPU, 8), api.ResourceGPU, ids...), i))
+		if !free {
+			pods = append(pods, *lifelike(kubetest.Observed(kubetest.Pod("h-"+name, name, "cpu", 8, api.ResourceGPU, 8), api.ResourceGPU, ids...), i))
+		}
 		for k := range scaleOthers {
 			pods = append(pods, *lifelike(kubetest.Pod(fmt.Sprintf("p-%s-%d", name, k), name, "cpu", 1), k))
 		}
 		ofPlugin(&pods[len(pods)-1])
+	}
+	if free {
+		return nodes, pods
 	}
 	for i := range scaleWaiting {
 		p := lifelike(kubetest.Unplaced(fmt.Sprintf("w-%04d", i), time.Duration(i)*time.Second, 1+i%8), i)
@@ -218,10 +224,14 @@ func readCluster() (code int) {
 
 func TestMain(m *testing.M) {
 	if path := os.Getenv(serveCluster); path != "" {
-		s := httptest.NewServer(scaleHandler(scaleCluster()))
+		s, free := httptest.NewServer(scaleHandler(scaleCluster(false))), httptest.NewServer(scaleHandler(scaleCluster(true)))
 		text := strings.Replace(kubeconfig, "https://cluster.test:6443", s.URL, 1)
-		if os.WriteFile(path+".manifests.yaml", []byte(scaleManifests()), 0o600) != nil {
-			os.Exit(1)
+		for name, text := range map[string]string{
+			".manifests.yaml": scaleManifests(false), ".distinct.yaml": scaleManifests(true), ".free": strings.Replace(kubeconfig, "https://cluster.test:6443", free.URL, 1),
+		} {
+			if os.WriteFile(path+name, []byte(text), 0o600) != nil {
+				os.Exit(1)
+			}
 		}
 		if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil || os.Rename(path+".new", path) != nil {
 			os.Exit(1)
@@ -250,13 +260,15 @@ func TestLargeClustersAreReadInPages(t *testing.T) {
 	if underRace {
 		t.Skip("under the race detector the CPU and the memory of a command say nothing")
 	}
-	nodes, pods := scaleCluster()
-	server := scaleServer(t, nodes, pods)
 	home := t.TempDir()
-	path := filepath.Join(home, "kubeconfig")
-	write(t, path, strings.Replace(kubeconfig, "https://cluster.test:6443", server.URL, 1))
-	manifests := filepath.Join(home, "manifests.yaml")
-	write(t, manifests, scaleManifests())
+	path, free := filepath.Join(home, "kubeconfig"), filepath.Join(home, "free")
+	nodes, pods := scaleCluster(false)
+	write(t, path, strings.Replace(kubeconfig, "https://cluster.test:6443", scaleServer(t, nodes, pods).URL, 1))
+	nodes, pods = scaleCluster(true)
+	write(t, free, strings.Replace(kubeconfig, "https://cluster.test:6443", scaleServer(t, nodes, pods).URL, 1))
+	manifests, distinct := filepath.Join(home, "manifests.yaml"), filepath.Join(home, "distinct.yaml")
+	write(t, manifests, scaleManifests(false))
+	write(t, distinct, scaleManifests(true))
 	run := func(args string) (*exec.Cmd, string, error) {
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = []string{asProcess + "=" + args, "KUBECONFIG=" + path, "HOME=" + home, "PATH=" + os.Getenv("PATH")}
@@ -278,6 +290,8 @@ func TestLargeClustersAreReadInPages(t *testing.T) {
 		{"berth gpus --no-headers", 1.7, 190, "n-0999  7 ", 0},
 		{"berth doctor", 3.5, 330, "1000 of 1000 ready", 0},
 		{"berth can -f " + manifests, 3.5, 330, "100 objects: 0 start now, 100 do not", 3},
+		{"berth can -f " + distinct, 10, 420, "100 objects: 0 start now, 100 do not", 3},
+		{"berth can --kubeconfig " + free + " -f " + distinct, 3.5, 330, "100 objects: 100 start now", 0},
 		{"berth lint -f " + manifests, 1, 190, "1 file: 0 ok, ", 0},
 	} {
 		reads, _, err := run(yardstick)

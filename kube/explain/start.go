@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -124,20 +125,17 @@ func (s *candidates) take(on *cluster.Snapshot, by placement.Policy) bool {
 // before are the pods that wait for a node that pod could have, and come before it,
 // in their order. Where they are more than mostAhead, only that is known of them: one more, without nodes.
 func (t *Cluster) before(pod *v1.Pod, mine *candidates, pods []*v1.Pod) []candidates {
-	tickets := request.Tickets(pods, t.owners)
-	first := func(a, b *v1.Pod) int { return queue.Compare(tickets(a), tickets(b)) }
-	var ahead []*v1.Pod
-	for _, p := range pods {
-		// One that is not made yet comes behind all of its priority.
-		earlier := pod.CreationTimestamp.IsZero() && request.Priority(p) >= request.Priority(pod) || first(p, pod) < 0
-		if (p.Namespace != pod.Namespace || p.Name != pod.Name) && earlier && request.InLine(p) && len(request.Of(p)) > 0 {
-			ahead = append(ahead, p)
-		}
-	}
+	tickets := sync.OnceValue(func() func(*v1.Pod) queue.Ticket { return request.Tickets(pods, t.owners) }) // of all pods: not always needed
+	first := func(a, b *v1.Pod) int { return queue.Compare(tickets()(a), tickets()(b)) }
 	reach := mine.reach(t)
 	var compete []*v1.Pod
-	for _, p := range ahead {
-		if queue.Compete(reach, t.reachOf(p)) {
+	for _, p := range pods {
+		if p.Namespace == pod.Namespace && p.Name == pod.Name || !request.InLine(p) || len(request.Of(p)) == 0 {
+			continue
+		}
+		// One that is not made yet comes behind all of its priority.
+		earlier := pod.CreationTimestamp.IsZero() && request.Priority(p) >= request.Priority(pod) || first(p, pod) < 0
+		if earlier && queue.Compete(reach, t.reachOf(p)) {
 			if compete = append(compete, p); len(compete) > mostAhead {
 				return make([]candidates, len(compete)) // so many are only counted
 			}

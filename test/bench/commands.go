@@ -15,6 +15,9 @@ import (
 // manifestsName stands for the file of 100 Jobs, Deployments, and Pods, none of which start: all GPUs are held.
 const manifestsName = "manifests.yaml"
 
+// distinctName stands for another in which no two objects ask for the same.
+const distinctName = "distinct.yaml"
+
 // commandRuns is how often each command is measured.
 const commandRuns = 5
 
@@ -24,6 +27,7 @@ type command struct {
 	code     int     // that it exits with
 	cpu, mem float64 // seconds, MB
 	wall     float64 // seconds
+	free     bool    // of the cluster all GPUs are free, and no pod waits
 }
 
 // benchCommands measures commands as processes on a cluster that the tests of package cli
@@ -36,24 +40,33 @@ func benchCommands(ctx context.Context, r *report, dir string) (err error) {
 	defer func() { err = errors.Join(err, s.stop()) }()
 	const cluster = "1,000 nodes, 8,000 GPUs, 20,000 pods and 2,000 that wait, served by a program without etcd"
 	for _, c := range []command{
-		{"why w-1001 -n team-1", 0, 1.5, 200, 0},
-		{"why -A", 0, 5, 200, 0},
-		{"nodes", 0, 0, 200, 1},
-		{"gpus", 0, 0, 200, 1},
-		{"doctor", 0, 5, 0, 5},
-		{"can -f " + manifestsName, 3, 1.5, 0, 0},
-		{"lint -f " + manifestsName, 0, 1.5, 0, 0},
+		{args: "why w-1001 -n team-1", cpu: 1.5, mem: 200},
+		{args: "why -A", cpu: 5, mem: 200},
+		{args: "nodes", mem: 200, wall: 1},
+		{args: "gpus", mem: 200, wall: 1},
+		{args: "doctor", cpu: 5, wall: 5},
+		{args: "can -f " + manifestsName, code: 3, cpu: 1.5},
+		{args: "can -f " + distinctName, code: 3, cpu: 1.5},
+		{args: "can -f " + distinctName, cpu: 1.5, free: true},
+		{args: "lint -f " + manifestsName, cpu: 1.5},
 	} {
 		var used, peak, wall []float64
 		busy := false
 		for range commandRuns {
-			u, err := s.measure(ctx, strings.Fields(strings.ReplaceAll(c.args, manifestsName, s.kubeconfig+".manifests.yaml")), c.code)
+			args := strings.NewReplacer(manifestsName, s.kubeconfig+".manifests.yaml", distinctName, s.kubeconfig+".distinct.yaml").Replace(c.args)
+			if c.free {
+				args += " --kubeconfig " + s.kubeconfig + ".free"
+			}
+			u, err := s.measure(ctx, strings.Fields(args), c.code)
 			if err != nil {
 				return fmt.Errorf("berth %s: %w", c.args, err)
 			}
 			used, peak, wall, busy = append(used, u.cpu), append(peak, u.peak), append(wall, u.wall), busy || u.busy
 		}
-		name := "berth " + c.args
+		name, cluster := "berth "+c.args, cluster
+		if c.free {
+			name, cluster = name+", GPUs free", "1,000 nodes, 8,000 GPUs, none held, and 17,000 pods, served by a program without etcd"
+		}
 		r.add(figure{what: name + ": CPU", values: used, unit: "s", aim: c.cpu, busy: busy, how: cluster})
 		r.add(figure{what: name + ": wall", values: wall, unit: "s", aim: c.wall, wall: true, busy: busy, how: "the same"})
 		r.add(figure{what: name + ": resident memory", values: peak, unit: "MB", aim: c.mem, how: "the most (VmHWM), looked at each 2 ms"})
