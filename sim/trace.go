@@ -15,6 +15,7 @@ const (
 	mostCPUMilli  = 1_000_000_000
 	mostMemoryMiB = 1 << 32
 	mostGPUs      = 127
+	mostTogether  = 10_000 // pods of a gang
 	mostSeconds   = 1e10
 )
 
@@ -159,6 +160,7 @@ type Pod struct {
 	GPUMemoryBytes int64    // of each GPU, instead of MilliGPU; 0 is none
 	Profile        string   // MIG profile, instead of MilliGPU; "" is none
 	Models         []string // allowed, sorted, each once; none is any
+	Pods           int      // like this that start together, as one job; 0 is 1. Only Queue heeds it
 	User, QoS      string   // "" if the trace has none
 
 	Arrival    float64 // seconds
@@ -171,7 +173,7 @@ type Pod struct {
 // memory_mib, num_gpu and gpu_milli; optional are gpu_spec (allowed models,
 // separated by "|"), qos, and creation_time, scheduled_time and deletion_time (in
 // seconds). Optional columns of ours: gpu_memory_mib (a share by memory),
-// mig_profile, user, arrival_seconds and run_seconds.
+// mig_profile, pods (that start together), user, arrival_seconds and run_seconds.
 //
 // nodes say which models there are. It refuses a missing column, a bad or
 // negative number, a model that neither nodes nor the catalog has, and a
@@ -213,6 +215,7 @@ func (t *table) pod(known map[string]bool) Pod {
 			t.refuse("gpu_milli", "%s", err)
 		}
 	}
+	p.Pods = int(t.number("pods", mostTogether, true))
 	p.times(t)
 	return p
 }

@@ -30,7 +30,7 @@ type Queue struct {
 	Longest time.Duration // run time at which jobs are cut; 0 is 7 days
 	// Failures is how often each node fails in 30 days. It is away for an hour, and its jobs start again from the beginning.
 	Failures float64
-	// Estimates is of how many jobs that wait the start is estimated when they come; 0 is of none. See QueueRun.Small.
+	// Estimates is of how many jobs that wait the start is estimated when they come, and again while they wait; 0 is of none.
 	Estimates int
 	// Step, if not nil, is called after every hundredth arrival. Where it says stop, the run ends and is Partial.
 	Step func(arrived, total int) (stop bool)
@@ -59,7 +59,9 @@ type QueueRun struct {
 	Promises, Late int
 	Lost           int // times that a job was lost with its node
 	LostGPUHours   float64
-	Small, Large   StartErrors // of estimated starts, of jobs below forecast.Large GPUs and of others
+	// Starts are the errors of starts that were estimated when jobs came, and Later of those that were estimated again while they
+	// waited: by JobSize.
+	Starts, Later [JobSizes]StartErrors
 }
 
 // WaitPercents is how many percentages QueueRun.Waits has, from 0.

@@ -39,10 +39,15 @@ func Every(n int, nodes []cluster.Spec) []cluster.Spec {
 // templateOf is what is alike between pods of a trace: what they ask for, their class of service, and their user if the
 // trace has one.
 func templateOf(p *Pod) queue.Template {
-	return queue.Template{
+	t := queue.Template{
 		Name:  fmt.Sprintf("%s/%d/%d/%d/%d/%s", p.User, p.CPUMilli, p.MemoryBytes, p.GPUs, p.MilliGPU, p.QoS),
 		Class: fmt.Sprintf("%d/%d", p.GPUs, p.MilliGPU/cluster.Whole),
 	}
+	if p.Pods > 1 {
+		gang := fmt.Sprintf("x%d", p.Pods)
+		t.Name, t.Class = t.Name+gang, t.Class+gang
+	}
+	return t
 }
 
 // teamOf is the team of a template, from 0.
@@ -85,15 +90,22 @@ func (q *Queue) jobs(rng *rand.Rand) ([]*forecast.Job, error) {
 	return all, nil
 }
 
-// days are the pods that ask for GPUs, ran, and fit the cluster, by the day on which they came. Days with less than a
+// days are the pods that ask for GPUs, ran, and fit the cluster with those that start together with them, by the day on which they came. Days with less than a
 // tenth of the mean are left out: what came then runs for months and stands for no queue.
 func (q *Queue) days() ([][]*Pod, error) {
 	byDay := map[int][]*Pod{}
 	requests := Requests(q.Cluster, q.Pods)
-	count := 0
+	count, empty, fits := 0, q.Cluster.Clone(), map[lineOfPods]bool{}
 	for i := range q.Pods {
 		p := &q.Pods[i]
-		if p.GPUs == 0 || !p.HasRun || !p.HasArrival || !fitsSomewhere(q.Cluster, &requests[i]) {
+		if p.GPUs == 0 || !p.HasRun || !p.HasArrival {
+			continue
+		}
+		key := lineOfPods{requests[i], max(p.Pods, 1)}
+		if _, known := fits[key]; !known {
+			fits[key] = fitTogether(empty, &key.request, key.pods)
+		}
+		if !fits[key] {
 			continue
 		}
 		count++
@@ -112,20 +124,35 @@ func (q *Queue) days() ([][]*Pod, error) {
 	return out, nil
 }
 
-func fitsSomewhere(s *cluster.Snapshot, r *cluster.Request) bool {
-	for i := range s.Len() {
-		if placement.Fit(s, i, r) == placement.Fits {
-			return true
+// lineOfPods is what the pods of a job ask for, and how many they are.
+type lineOfPods struct {
+	request cluster.Request
+	pods    int
+}
+
+// fitTogether reports whether so many pods that ask for the same fit a snapshot at once.
+func fitTogether(s *cluster.Snapshot, r *cluster.Request, pods int) bool {
+	m := s.Mark()
+	defer s.RollBack(m)
+	for n := range s.Len() {
+		for placement.Fit(s, n, r) == placement.Fits {
+			if pods--; pods == 0 {
+				return true
+			}
+			q := s.Resolve(n, r)
+			if s.Assume(&cluster.Placement{Node: n, Request: *r, Devices: placement.Take(s, n, &q, placement.LeastOpen, nil)}) != nil {
+				break
+			}
 		}
 	}
 	return false
 }
 
-// job makes a job of a pod. It comes at 0.
+// job makes a job of a pod and those that start together with it. It comes at 0.
 func (q *Queue) job(p *Pod) *forecast.Job {
-	r := Requests(q.Cluster, []Pod{*p})[0]
+	r, pods := Requests(q.Cluster, []Pod{*p})[0], max(p.Pods, 1)
 	return &forecast.Job{
-		Template: templateOf(p), Request: r, Pods: 1, GPUs: float64(r.TotalMilli()) / cluster.Whole,
+		Template: templateOf(p), Request: r, Pods: pods, GPUs: float64(pods) * float64(r.TotalMilli()) / cluster.Whole,
 		Run: min(time.Duration(p.Run*float64(time.Second)), q.Longest),
 	}
 }

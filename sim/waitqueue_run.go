@@ -73,6 +73,9 @@ func (r *queueRun) run() error {
 		default:
 			return nil
 		}
+		if err == nil {
+			err = r.estimates.again(r, i)
+		}
 		if err != nil {
 			return err
 		}
@@ -162,7 +165,7 @@ func (r *queueRun) sum() {
 	}
 	o.UsePercent = 100 * r.area / (r.Span.Seconds() * float64(r.Cluster.TotalGPUs()))
 	o.Fairness = jain(sums[:], counts[:])
-	o.Small, o.Large = r.estimates.sum(false), r.estimates.sum(true)
+	o.Starts, o.Later = r.estimates.sum(false), r.estimates.sum(true)
 }
 
 // jain is Jain's index of the means of some sums: those of a count of 0 do not count.

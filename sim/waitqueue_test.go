@@ -1,7 +1,9 @@
 package sim_test
 
 import (
+	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,8 +17,15 @@ import (
 // queued is a short protocol on a few nodes.
 func queued(t *testing.T, load float64, rules forecast.Rules) sim.Queue {
 	t.Helper()
+	_, pods := small(t, "default")
+	return sim.Queue{Cluster: eights(t, 4), Pods: pods, Load: load, Rules: rules, Policy: placement.NewBestFit, Warm: 2 * 24 * time.Hour, Span: 4 * 24 * time.Hour, Longest: 24 * time.Hour}
+}
+
+// eights is so many nodes of eight GPUs.
+func eights(t *testing.T, count int) *cluster.Snapshot {
+	t.Helper()
 	var specs []cluster.Spec
-	for range 4 {
+	for range count {
 		n := cluster.Spec{Name: "node-" + string(rune('a'+len(specs))), CPUMilli: 128_000, MemoryBytes: 1 << 40}
 		for k := range 8 {
 			n.GPUs = append(n.GPUs, gpu.GPU{Index: k, UUID: n.Name + string(rune('0'+k)), Product: "A10", Healthy: true})
@@ -27,8 +36,7 @@ func queued(t *testing.T, load float64, rules forecast.Rules) sim.Queue {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, pods := small(t, "default")
-	return sim.Queue{Cluster: s, Pods: pods, Load: load, Rules: rules, Policy: placement.NewBestFit, Warm: 2 * 24 * time.Hour, Span: 4 * 24 * time.Hour, Longest: 24 * time.Hour}
+	return s
 }
 
 func runQueue(t *testing.T, q *sim.Queue, seed int64) sim.QueueRun {
@@ -77,12 +85,78 @@ func TestStartsThatAreEstimatedWithExactRunTimesAreRight(t *testing.T) {
 	q := queued(t, 1.3, forecast.Rules{Exact: true})
 	q.Estimates = 100
 	got := runQueue(t, &q, 2)
-	if got.Small.Jobs < 10 || got.Small.MedianError > 0.1 {
-		t.Errorf("%+v", got.Small)
+	if got.Starts[sim.SmallJobs].Estimates < 10 || got.Starts[sim.SmallJobs].MedianError > 0.1 {
+		t.Errorf("%+v", got.Starts)
 	}
 	q.Rules.Exact = false
-	if got := runQueue(t, &q, 2); got.Small.Jobs < 10 || got.Small.MedianError == 0 {
-		t.Errorf("with run times of earlier jobs: %+v", got.Small)
+	if got := runQueue(t, &q, 2); got.Starts[sim.SmallJobs].Estimates < 10 || got.Starts[sim.SmallJobs].MedianError == 0 {
+		t.Errorf("with run times of earlier jobs: %+v", got.Starts)
+	}
+}
+
+// TestPodsOfAGangStartTogether has jobs of two pods of five GPUs on two nodes of eight: one runs at a time, though GPUs are free
+// for a pod of the next. The slow twin of the queue itself is in core/forecast.
+func TestPodsOfAGangStartTogether(t *testing.T) {
+	trace := func(pods int) sim.Queue {
+		q := queued(t, 1, forecast.Rules{Exact: true})
+		q.Cluster, q.Pods = eights(t, 2), nil
+		for i := range 10 {
+			q.Pods = append(q.Pods, sim.Pod{
+				Name: fmt.Sprint(i), GPUs: 5, MilliGPU: cluster.Whole, Pods: pods,
+				Arrival: float64(i), HasArrival: true, Run: 3600, HasRun: true,
+			})
+		}
+		return q
+	}
+	gangs, alone := trace(2), trace(0)
+	gangs.Estimates = 1000
+	got, one := runQueue(t, &gangs, 1), runQueue(t, &alone, 1)
+	if got.Starts[sim.GangJobs].Estimates == 0 || got.Starts[sim.SmallJobs].Estimates+got.Starts[sim.LargeJobs].Estimates > 0 {
+		t.Errorf("estimates by size: %+v", got.Starts)
+	}
+	if got.UsePercent > 62.5+1e-6 || got.Done < 3600*float64(got.Jobs) {
+		t.Errorf("%d gangs of an hour, of which one fits, have ended after %.0f s, and used %.1f %% of the GPUs", got.Jobs, got.Done, got.UsePercent)
+	}
+	if one.Done > 0.9*3600*float64(one.Jobs) { // the jobs of the first days are not counted
+		t.Errorf("%d pods alone, of which two fit, have ended after %.0f s", one.Jobs, one.Done)
+	}
+	large := trace(3)
+	if _, err := large.Run(1); err == nil || !strings.Contains(err.Error(), "there is nothing to queue") {
+		t.Errorf("a gang that never fits: %v", err)
+	}
+}
+
+func TestStartsAreEstimatedAgainWhileJobsWait(t *testing.T) {
+	q := queued(t, 1.3, forecast.Rules{Exact: true})
+	q.Estimates = 100
+	got := runQueue(t, &q, 2)
+	first, later := got.Starts[sim.SmallJobs], got.Later[sim.SmallJobs]
+	if later.Estimates < 10 || later.Estimates > 3*first.Estimates || later.MedianError > 0.1 {
+		t.Errorf("with exact run times, at first %+v, later %+v", first, later)
+	}
+	q.Rules.Exact = false
+	if got := runQueue(t, &q, 2).Later[sim.SmallJobs]; got.Estimates < 10 || got.MedianError == 0 {
+		t.Errorf("with run times of earlier jobs: %+v", got)
+	}
+}
+
+func TestAMixHasGangsOfAllSizes(t *testing.T) {
+	var pods []sim.Pod
+	for i := range 10_000 {
+		pods = append(pods, sim.Pod{Name: fmt.Sprint("pod-", i), GPUs: 1, MilliGPU: 500, CPUMilli: 1000})
+	}
+	pods = append(pods, sim.Pod{Name: "cpu", CPUMilli: 1000})
+	mixed, counts := sim.WithGangs(pods), map[[2]int]int{}
+	for i := range mixed {
+		counts[[2]int{mixed[i].Pods, mixed[i].GPUs}]++
+	}
+	for gang, percent := range map[[2]int]int{{2, 1}: 10, {4, 1}: 10, {8, 1}: 11, {2, 8}: 5, {4, 8}: 2, {0, 1}: 62} {
+		if n := counts[gang]; n < 80*percent || n > 120*percent {
+			t.Errorf("%d of 10,000 are %d pods of %d GPUs, want %d %%", n, gang[0], gang[1], percent)
+		}
+	}
+	if len(counts) != 7 || pods[0].Pods+pods[1].Pods != 0 || !reflect.DeepEqual(mixed, sim.WithGangs(pods)) {
+		t.Errorf("sizes %v", counts)
 	}
 }
 

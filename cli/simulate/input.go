@@ -97,6 +97,20 @@ func (s *simulateCommand) read(ctx context.Context) (simulateInput, error) {
 	return in, err
 }
 
+// gangsNote says how many pods start together with others, which only protocol queue heeds; nothing if none do.
+func gangsNote(pods []sim.Pod) []string {
+	gangs := 0
+	for i := range pods {
+		if pods[i].Pods > 1 {
+			gangs++
+		}
+	}
+	if gangs == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("column pods of %d rows is not used: one pod of each is placed; only --protocol queue places all of them together", gangs)}
+}
+
 // impossibleNote says which pods fit no node, however empty; nothing if all do.
 func impossibleNote(empty *snapshot.Snapshot, pods []sim.Pod) []string {
 	never := simulation.Impossible(empty, pods)

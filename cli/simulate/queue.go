@@ -72,7 +72,10 @@ func (s *simulateCommand) runQueue(ctx context.Context, plan *simulation.Plan) e
 	if p.Cluster, err = snapshot.New(sim.Every(every, in.nodes)); err != nil {
 		return err
 	}
-	if p.Pods = in.pods; p.Cluster.TotalGPUs() == 0 {
+	if p.Pods = in.pods; s.gangs {
+		p.Pods, p.Longest = sim.WithGangs(in.pods), sim.LongestGang
+	}
+	if p.Cluster.TotalGPUs() == 0 {
 		return fmt.Errorf("%s: no node has a GPU", in.from)
 	}
 	for _, note := range in.notes {
@@ -138,6 +141,9 @@ func (s *simulateCommand) printQueue(in simulateInput, p *simulation.QueuePlan, 
 		"SLOW: time from submission to end over run time, at least 10 minutes; the 99th percentile and the largest.",
 		"USE: percent of the GPUs used while jobs came. DONE: days until all had ended. FAIR: Jain's index over teams.",
 		"LATE: percent of reservations whose job started more than 10 minutes later. All are medians of the seeds."))
+	if err := s.printAgainst(r, screen); err != nil {
+		return err
+	}
 	if p.Estimates > 0 {
 		if err := s.printStarts(r, screen); err != nil {
 			return err
@@ -183,43 +189,90 @@ func queueCells(p, base *simulation.QueuePolicyReport, load float64, failures bo
 	return cells
 }
 
-// printStarts prints how wrong the estimated starts were.
-func (s *simulateCommand) printStarts(r *simulation.QueueReport, screen term.Screen) error {
-	term.PrintBlock(s.o.Out, "\n"+screen.Wrapped("Starts that were estimated for jobs when they came and had to wait:"))
-	t := &term.Table{Gap: 2, Head: []string{"POLICY", "LOAD", "GPUS", "JOBS", "UNKNOWN", "ERROR", "WITHIN P90"}, Spare: []string{"UNKNOWN"}}
+// printAgainst prints how each policy compares with the base: a ratio for each figure, the difference for the use of GPUs.
+func (s *simulateCommand) printAgainst(r *simulation.QueueReport, screen term.Screen) error {
+	base := r.Base()
+	if base == nil || len(base.Runs) == 0 || len(r.Policies) == 1 {
+		return nil
+	}
+	term.PrintBlock(s.o.Out, "\n"+screen.Wrapped(fmt.Sprintf("The same as ratios to %s with the same seed, and for USE the difference in points:", base.Name)))
+	t := &term.Table{Gap: 2, Head: []string{"POLICY", "LOAD", "WAIT", "LARGE", "SLOW 99%", "SLOW MAX", "USE", "DONE"}}
 	for _, load := range r.Loads {
 		for i := range r.Policies {
 			p := &r.Policies[i]
-			for _, size := range []struct {
-				name string
-				of   func(*simulation.QueueRun) *sim.StartErrors
-			}{
-				{"under 4", func(r *simulation.QueueRun) *sim.StartErrors { return &r.Small }},
-				{"4 and more", func(r *simulation.QueueRun) *sim.StartErrors { return &r.Large }},
-			} {
-				jobs, ok := p.Median(load, func(r *simulation.QueueRun) float64 { return float64(size.of(r).Jobs) })
-				if !ok || jobs == 0 {
+			if p.Name == base.Name {
+				continue
+			}
+			cells := []string{p.Name, strconv.FormatFloat(load, 'g', -1, 64)}
+			add := func(format string, v float64, ok bool) {
+				text := "-"
+				if ok {
+					text = fmt.Sprintf(format, v)
+				}
+				cells = append(cells, text)
+			}
+			ratio := func(of func(*simulation.QueueRun) float64) {
+				v, ok := p.Against(base, load, of)
+				add("%.2f", v, ok)
+			}
+			ratio(func(r *simulation.QueueRun) float64 { return r.MeanWait })
+			ratio(func(r *simulation.QueueRun) float64 { return r.LargeWait })
+			ratio(func(r *simulation.QueueRun) float64 { return r.Slowdown99 })
+			ratio(func(r *simulation.QueueRun) float64 { return r.MostSlowdown })
+			points, ok := p.Median(load, func(r *simulation.QueueRun) float64 { return r.UsePercent - base.Of(r).UsePercent })
+			add("%+.1f", points, ok)
+			ratio(func(r *simulation.QueueRun) float64 { return r.Done })
+			t.Add(cells...)
+		}
+	}
+	return t.Write(s.o.Out, screen, false)
+}
+
+// startKinds are the kinds of estimates that are measured apart: the sizes of jobs, first when they came, then later.
+var startKinds = []struct {
+	size, when string
+	of         func(*simulation.QueueRun) *sim.StartErrors
+}{
+	{"under 4", "first", func(r *simulation.QueueRun) *sim.StartErrors { return &r.Starts[sim.SmallJobs] }},
+	{"4 and more", "first", func(r *simulation.QueueRun) *sim.StartErrors { return &r.Starts[sim.LargeJobs] }},
+	{"gangs", "first", func(r *simulation.QueueRun) *sim.StartErrors { return &r.Starts[sim.GangJobs] }},
+	{"under 4", "later", func(r *simulation.QueueRun) *sim.StartErrors { return &r.Later[sim.SmallJobs] }},
+	{"4 and more", "later", func(r *simulation.QueueRun) *sim.StartErrors { return &r.Later[sim.LargeJobs] }},
+	{"gangs", "later", func(r *simulation.QueueRun) *sim.StartErrors { return &r.Later[sim.GangJobs] }},
+}
+
+// printStarts prints how wrong the estimated starts were.
+func (s *simulateCommand) printStarts(r *simulation.QueueReport, screen term.Screen) error {
+	term.PrintBlock(s.o.Out, "\n"+screen.Wrapped("Starts that were estimated for jobs that had to wait, when they came and later:"))
+	t := &term.Table{Gap: 2, Head: []string{"POLICY", "LOAD", "GPUS", "WHEN", "MADE", "UNKNOWN", "ERROR", "WITHIN P90"}, Spare: []string{"UNKNOWN", "MADE"}}
+	for _, load := range r.Loads {
+		for i := range r.Policies {
+			p := &r.Policies[i]
+			for _, kind := range startKinds {
+				made, ok := p.Median(load, func(r *simulation.QueueRun) float64 { return float64(kind.of(r).Estimates) })
+				if !ok || made == 0 {
 					continue
 				}
-				unknown, _ := p.Median(load, func(r *simulation.QueueRun) float64 { return float64(size.of(r).Unknown) })
-				corrected, _ := p.Median(load, func(r *simulation.QueueRun) float64 { return float64(size.of(r).Corrected) })
+				unknown, _ := p.Median(load, func(r *simulation.QueueRun) float64 { return float64(kind.of(r).Unknown) })
+				corrected, _ := p.Median(load, func(r *simulation.QueueRun) float64 { return float64(kind.of(r).Corrected) })
 				wrong, within := "-", "-"
-				if v, _ := p.Median(load, func(r *simulation.QueueRun) float64 { return size.of(r).MedianError }); unknown < jobs {
+				if v, _ := p.Median(load, func(r *simulation.QueueRun) float64 { return kind.of(r).MedianError }); unknown < made {
 					wrong = fmt.Sprintf("%.2f", v)
 				}
-				if v, _ := p.Median(load, func(r *simulation.QueueRun) float64 { return 100 * size.of(r).Covered }); corrected > 0 {
+				if v, _ := p.Median(load, func(r *simulation.QueueRun) float64 { return 100 * kind.of(r).Covered }); corrected > 0 {
 					within = fmt.Sprintf("%.0f%% of %.0f", v, corrected)
 				}
-				t.Add(p.Name, strconv.FormatFloat(load, 'g', -1, 64), size.name, fmt.Sprintf("%.0f", jobs), fmt.Sprintf("%.0f", unknown), wrong, within)
+				t.Add(p.Name, strconv.FormatFloat(load, 'g', -1, 64), kind.size, kind.when, fmt.Sprintf("%.0f", made), fmt.Sprintf("%.0f", unknown), wrong, within)
 			}
 		}
 	}
 	if err := t.Write(s.o.Out, screen, false); err != nil {
 		return err
 	}
-	term.PrintBlock(s.o.Out, screen.Wrapped("ERROR: median of the difference to the real wait, over that wait or 10 minutes.",
-		"WITHIN P90: jobs that started by the time by which nine of ten should, of those that were told one.",
-		"UNKNOWN: more than three days."))
+	term.PrintBlock(s.o.Out, screen.Wrapped("WHEN: first is when they came, later after waits of 1, 4, and 16 hours. MADE: estimates.",
+		"UNKNOWN: more than three days.",
+		"ERROR: median of the difference to the wait that came, over that wait or 10 minutes.",
+		"WITHIN P90: the part that started by the time for nine of ten, of those that had one."))
 	return nil
 }
 

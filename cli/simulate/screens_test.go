@@ -51,8 +51,10 @@ func waits() *simulation.QueueReport {
 			run := simulation.QueueRun{Load: load}
 			run.Seed, run.MeanWait, run.LargeWait, run.Slowdown99, run.MostSlowdown = 1, load*30_000/float64(i+1), load*90_000, 1234, 56_789
 			run.UsePercent, run.Done, run.Fairness, run.Promises, run.Late, run.LostGPUHours = 91.5, 1_300_000, 0.87, 40, 2, 321
-			run.Small = sim.StartErrors{Jobs: 100, Unknown: 7, MedianError: 0.42, Covered: 0.91, Corrected: 80}
-			run.Large = sim.StartErrors{Jobs: 12, Unknown: 12}
+			run.Starts[sim.SmallJobs] = sim.StartErrors{Estimates: 100, Unknown: 7, MedianError: 0.42, Covered: 0.91, Corrected: 80}
+			run.Starts[sim.LargeJobs] = sim.StartErrors{Estimates: 12, Unknown: 12}
+			run.Later[sim.SmallJobs] = sim.StartErrors{Estimates: 120, Unknown: 8, MedianError: 0.61, Covered: 0.82, Corrected: 90}
+			run.Later[sim.GangJobs] = sim.StartErrors{Estimates: 6, MedianError: 1.5}
 			for at := range run.Waits {
 				run.Waits[at] = float64(at * at * 20 / (i + 1))
 			}

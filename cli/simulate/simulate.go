@@ -41,6 +41,7 @@ type simulateCommand struct {
 	every     int
 	failures  float64
 	estimates int
+	gangs     bool
 	chart     string
 	output    string
 }
@@ -92,6 +93,7 @@ func New(o client.Options) *cobra.Command {
 	f.Lookup("every").DefValue = "" // its text says what stands for it
 	f.Float64Var(&s.failures, "failures", 0, "with --protocol queue: how often each node fails in 30 days")
 	f.IntVar(&s.estimates, "estimates", 0, "with --protocol queue: estimate the start of about so many jobs, and show the errors")
+	f.BoolVar(&s.gangs, "gangs", false, "with --protocol queue: make gangs of 38 % of the pods, which wait until all of their pods fit")
 	f.StringVar(&s.chart, "chart", "", "also draw the chart to this file, NAME.svg")
 	f.StringVarP(&s.output, "output", "o", "", "json (default: a table and a chart)")
 	s.cluster.AddFlags(cmd, false)
@@ -125,7 +127,7 @@ func (s *simulateCommand) run(ctx context.Context) error {
 	if plan.Cluster.TotalGPUs() == 0 {
 		return fmt.Errorf("%s: no node has a GPU", in.from)
 	}
-	for _, note := range append(in.notes, impossibleNote(plan.Cluster, in.pods)...) {
+	for _, note := range slices.Concat(in.notes, impossibleNote(plan.Cluster, in.pods), gangsNote(in.pods)) {
 		term.PrintLine(s.o.Err, note)
 	}
 	bar := newRunProgress(s.o.Err)

@@ -168,11 +168,17 @@ func TestNobodyStartsLaterThanPromised(t *testing.T) {
 func TestWithoutReservationsWhatFitsStarts(t *testing.T) {
 	for seed := range int64(20) {
 		jobs := drawn(rand.New(rand.NewSource(seed)), 200)
+		gangs := 0
 		for i, j := range jobs {
-			j.Pods, j.Template.Name = 1, fmt.Sprint(i)
+			if j.Template.Name = fmt.Sprint(i); j.Pods > 1 {
+				gangs++
+			}
 		}
 		got, _ := begins(t, nodes(t, 3), forecast.Rules{Exact: true}, jobs)
 		want := slow(t, nodes(t, 3), jobs)
+		if gangs < 20 {
+			t.Fatalf("seed %d: %d gangs", seed, gangs)
+		}
 		for _, j := range jobs {
 			if got[j.Name] != want[j.Name] {
 				t.Fatalf("seed %d: %s starts at %v, want %v", seed, j.Name, got[j.Name], want[j.Name])
@@ -181,12 +187,12 @@ func TestWithoutReservationsWhatFitsStarts(t *testing.T) {
 	}
 }
 
-// slow is the obvious way to run a queue in order of arrival.
+// slow is the obvious way to run a queue in order of arrival, where all pods of a job start or none.
 func slow(t *testing.T, s *cluster.Snapshot, jobs []*forecast.Job) map[string]time.Duration {
 	type held struct {
 		ends   time.Duration
 		name   string
-		placed cluster.Placement
+		placed []cluster.Placement
 	}
 	place := placement.NewIndex(s, placement.NewBestFit(placement.Setup{Cluster: s}), nil, nil)
 	began, waits, runs, rest := map[string]time.Duration{}, []*forecast.Job{}, []held{}, jobs
@@ -195,8 +201,10 @@ func slow(t *testing.T, s *cluster.Snapshot, jobs []*forecast.Job) map[string]ti
 		var now time.Duration
 		if len(runs) > 0 && (len(rest) == 0 || runs[0].ends <= rest[0].At) {
 			now = runs[0].ends
-			if err := s.Release(&runs[0].placed); err != nil {
-				t.Fatal(err)
+			for k := range runs[0].placed {
+				if err := s.Release(&runs[0].placed[k]); err != nil {
+					t.Fatal(err)
+				}
 			}
 			runs = runs[1:]
 		} else {
@@ -204,15 +212,23 @@ func slow(t *testing.T, s *cluster.Snapshot, jobs []*forecast.Job) map[string]ti
 			rest = rest[1:]
 		}
 		waits = slices.DeleteFunc(waits, func(j *forecast.Job) bool {
-			p, ok, err := placement.Place(place, &j.Request)
-			if err != nil {
-				t.Fatal(err)
+			var all []cluster.Placement
+			m := s.Mark()
+			for range j.Pods {
+				p, ok, err := placement.Place(place, &j.Request)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !ok {
+					s.RollBack(m)
+					return false
+				}
+				all = append(all, p)
 			}
-			if ok {
-				began[j.Name] = now
-				runs = append(runs, held{now + j.Run, j.Name, p})
-			}
-			return ok
+			s.Keep(m)
+			began[j.Name] = now
+			runs = append(runs, held{now + j.Run, j.Name, all})
+			return true
 		})
 	}
 	return began

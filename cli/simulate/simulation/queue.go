@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"time"
 
 	"berth.dev/berth/core/cluster"
 	"berth.dev/berth/core/forecast"
@@ -44,6 +45,7 @@ type QueuePlan struct {
 	Loads     []float64
 	Seeds     []int64
 	Policies  []QueuePolicy
+	Longest   time.Duration                       // see sim.Queue
 	Failures  float64                             // see sim.Queue
 	Estimates int                                 // see sim.Queue
 	Progress  func(ended, runs int, done float64) // as in Plan
@@ -96,7 +98,7 @@ func (p *QueuePlan) Run(ctx context.Context) (*QueueReport, error) {
 		j, began := &jobs[i], threadSeconds()
 		r, err := sim.Queue{
 			Cluster: p.Cluster, Pods: p.Pods, Load: j.load, Rules: p.Policies[j.policy].Rules, Policy: placement.NewBestFit,
-			Failures: p.Failures, Estimates: p.Estimates, Step: step,
+			Longest: p.Longest, Failures: p.Failures, Estimates: p.Estimates, Step: step,
 		}.Run(j.seed)
 		if err != nil {
 			return fmt.Errorf("policy %s, load %v, seed %d: %w", p.Policies[j.policy].Name, j.load, j.seed, err)
@@ -144,16 +146,24 @@ func (p *QueuePolicyReport) Median(load float64, of func(*QueueRun) float64) (me
 	return all[len(all)/2], true
 }
 
+// Of returns the run with the load and seed of another; one of zeros if there is none.
+func (p *QueuePolicyReport) Of(other *QueueRun) *QueueRun {
+	for i := range p.Runs {
+		if o := &p.Runs[i]; o.Load == other.Load && o.Seed == other.Seed {
+			return o
+		}
+	}
+	return &QueueRun{}
+}
+
 // Against is the median over seeds of a figure of a run over that of base's with the same load and seed.
 func (p *QueuePolicyReport) Against(base *QueuePolicyReport, load float64, of func(*QueueRun) float64) (ratio float64, ok bool) {
 	if base == nil {
 		return 0, false
 	}
 	return p.Median(load, func(r *QueueRun) float64 {
-		for i := range base.Runs {
-			if b := &base.Runs[i]; b.Load == load && b.Seed == r.Seed && of(b) > 0 {
-				return of(r) / of(b)
-			}
+		if b := of(base.Of(r)); b > 0 {
+			return of(r) / b
 		}
 		return 0
 	})
@@ -176,14 +186,18 @@ type jsonQueueRun struct {
 	Promises     int         `json:"promises"`
 	Late         int         `json:"late"`
 	Lost         int         `json:"evictions"`
-	LostGPUHours decimals    `json:"lost_gpu_hours"`               //nolint:tagliatelle // as in other protocols
-	Small        *jsonStarts `json:"start_errors_small,omitempty"` //nolint:tagliatelle // as in other protocols
-	Large        *jsonStarts `json:"start_errors_large,omitempty"` //nolint:tagliatelle // as in other protocols
-	CPUSeconds   decimals    `json:"cpu_seconds"`                  //nolint:tagliatelle // as in other protocols
+	LostGPUHours decimals    `json:"lost_gpu_hours"`                     //nolint:tagliatelle // as in other protocols
+	Small        *jsonStarts `json:"start_errors_small,omitempty"`       //nolint:tagliatelle // as in other protocols
+	Large        *jsonStarts `json:"start_errors_large,omitempty"`       //nolint:tagliatelle // as in other protocols
+	Gangs        *jsonStarts `json:"start_errors_gangs,omitempty"`       //nolint:tagliatelle // as in other protocols
+	SmallLater   *jsonStarts `json:"start_errors_small_later,omitempty"` //nolint:tagliatelle // as in other protocols
+	LargeLater   *jsonStarts `json:"start_errors_large_later,omitempty"` //nolint:tagliatelle // as in other protocols
+	GangsLater   *jsonStarts `json:"start_errors_gangs_later,omitempty"` //nolint:tagliatelle // as in other protocols
+	CPUSeconds   decimals    `json:"cpu_seconds"`                        //nolint:tagliatelle // as in other protocols
 }
 
 type jsonStarts struct {
-	Jobs        int      `json:"jobs"`
+	Estimates   int      `json:"estimates"`
 	Unknown     int      `json:"unknown"`
 	MedianError decimals `json:"median_error"` //nolint:tagliatelle // as in other protocols
 	Corrected   int      `json:"corrected"`
@@ -191,10 +205,10 @@ type jsonStarts struct {
 }
 
 func startsOf(e *sim.StartErrors) *jsonStarts {
-	if e.Jobs == 0 {
+	if e.Estimates == 0 {
 		return nil
 	}
-	return &jsonStarts{e.Jobs, e.Unknown, decimals{e.MedianError, 3}, e.Corrected, decimals{e.Covered, 3}}
+	return &jsonStarts{e.Estimates, e.Unknown, decimals{e.MedianError, 3}, e.Corrected, decimals{e.Covered, 3}}
 }
 
 // JSON writes r as one object with a list of runs.
@@ -212,7 +226,9 @@ func (r *QueueReport) JSON() ([]byte, error) {
 				MedianWait: decimals{one.MedianWait, 1}, LargeJobs: one.LargeJobs, LargeWait: decimals{one.LargeWait, 1},
 				Slowdown99: decimals{one.Slowdown99, 2}, MostSlowdown: decimals{one.MostSlowdown, 2}, Use: decimals{one.UsePercent, 2},
 				Done: decimals{one.Done, 0}, Fairness: decimals{one.Fairness, 3}, Promises: one.Promises, Late: one.Late,
-				Lost: one.Lost, LostGPUHours: decimals{one.LostGPUHours, 1}, Small: startsOf(&one.Small), Large: startsOf(&one.Large),
+				Lost: one.Lost, LostGPUHours: decimals{one.LostGPUHours, 1},
+				Small: startsOf(&one.Starts[sim.SmallJobs]), Large: startsOf(&one.Starts[sim.LargeJobs]), Gangs: startsOf(&one.Starts[sim.GangJobs]),
+				SmallLater: startsOf(&one.Later[sim.SmallJobs]), LargeLater: startsOf(&one.Later[sim.LargeJobs]), GangsLater: startsOf(&one.Later[sim.GangJobs]),
 				CPUSeconds: decimals{one.CPUSeconds, 3},
 			})
 		}
