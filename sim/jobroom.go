@@ -7,8 +7,11 @@ import (
 	"berth.dev/berth/core/gang"
 )
 
-// lookAgain is when a pod that room is made for is tried once more.
-const lookAgain = time.Second
+// When a pod that room is made for is tried once more, and one for which places are kept that come free by themselves.
+const (
+	lookAgain     = time.Second
+	lookAgainKept = 10 * time.Second
+)
 
 // jobRoom is made for one pod, or for the members of a gang together, while others end.
 type jobRoom struct {
@@ -135,7 +138,11 @@ func (r *jobRun) open(m *jobRoom) {
 		r.rooms[p.name] = m
 	}
 	if len(m.waits) > 0 {
-		r.at(r.now.Add(lookAgain), looks, m.lead.name, func() { r.calls = append(r.calls, m.lead.name) })
+		after := lookAgain
+		if m.reserved {
+			after = lookAgainKept
+		}
+		r.at(r.now.Add(after), looks, m.lead.name, func() { r.calls = append(r.calls, m.lead.name) })
 		return
 	}
 	var names []string

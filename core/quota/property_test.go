@@ -248,7 +248,17 @@ func (w *world) reclaim(a *quota.Workload, no quota.Verdict) {
 	}
 	within := w.b.Entitled(a) && no.Cause == quota.Used && claim.Since.Before(claim.Now)
 	before := w.b.Borrowed()
+	takes := slices.ContainsFunc(w.b.Holders(), func(h quota.Holder) bool {
+		role, later := w.b.RoleOf(claim, &h)
+		return role == quota.Borrows || role == quota.Spared || !later.IsZero()
+	})
+	if takes && !w.b.Takes(claim) {
+		w.Fatalf("seed %d: %+v may take from others, and Takes reports that it may not", w.seed, a)
+	}
 	victims, _, ok := w.b.Victims(claim, nil)
+	if affords := w.b.Affords(claim); affords != (ok && len(victims) == 0) {
+		w.Fatalf("seed %d: %+v is given %v (%v), and Affords reports %v", w.seed, a, victims, ok, affords)
+	}
 	switch {
 	case !ok && within:
 		w.Fatalf("seed %d: %+v asks for its own nominal quota and cannot have it back: %+v", w.seed, a, no)

@@ -96,6 +96,32 @@ func (b *Book) RoleOf(c *Claim, h *Holder) (role Role, later time.Time) {
 	return Borrows, time.Time{}
 }
 
+// Takes reports whether a claim may evict pods of other queues, now or when they are not too young any longer: RoleOf names no other
+// that Borrows, is Spared, or may go later. It looks at queues and not at pods.
+func (b *Book) Takes(c *Claim) bool {
+	mine, ok := b.tree.ask[c.Queue]
+	if !ok || c.Never {
+		return false
+	}
+	for theirs := range b.tree.specs {
+		if theirs != mine && b.exceeds(theirs) && b.entitled(c, mine, theirs) {
+			return true
+		}
+	}
+	return false
+}
+
+// exceeds reports whether a queue holds more than its nominal quota of some resource.
+func (b *Book) exceeds(i int) bool {
+	n := len(b.tree.resources)
+	for p := i * n; p < (i+1)*n; p++ {
+		if b.tree.limits[p] && b.use[p] > b.tree.pool[p] {
+			return true
+		}
+	}
+	return false
+}
+
 // entitled reports whether the claim of queue mine stays within nominal quota where the
 // ways of the two queues to the root part, and theirs borrows there.
 func (b *Book) entitled(c *Claim, mine, theirs int) bool {

@@ -87,6 +87,21 @@ func (b *Book) Try(w *Workload) Verdict {
 	return v
 }
 
+// Affords reports whether there is quota for a claim as things are: what is kept for it does not count against it. Then Victims takes
+// none where none are gone.
+func (b *Book) Affords(c *Claim) bool {
+	var own []*kept
+	for pod := range b.works[c.ID] {
+		own = append(own, b.kept[pod])
+	}
+	for _, k := range own {
+		b.countKept(k, -1)
+	}
+	v := b.try(c.Workload)
+	b.putBack(own)
+	return v.Cause == None
+}
+
 // StillLacks reports that Try refuses a workload as before, since there is still less left of what it lacked then than it
 // asks for. It asks only that, and so answers sooner; false says nothing.
 func (b *Book) StillLacks(w *Workload, no *Verdict) bool {

@@ -33,6 +33,12 @@ var (
 		Buckets:        DecisionBuckets,
 		StabilityLevel: metrics.ALPHA,
 	})
+	reservationSeconds = metrics.NewHistogram(&metrics.HistogramOpts{
+		Name:           "berth_scheduler_reservation_seconds",
+		Help:           "Time of a search for GPUs to reserve for a pod or gang that others overtake.",
+		Buckets:        DecisionBuckets,
+		StabilityLevel: metrics.ALPHA,
+	})
 )
 
 // Searched counts a search for room that began at began: result is one of the constants
@@ -43,9 +49,14 @@ func Searched(result string, victims int, began time.Time) {
 	preemptionSeconds.Observe(time.Since(began).Seconds())
 }
 
+// Reserved counts a search for a reservation that began at began.
+func Reserved(began time.Time) { reservationSeconds.Observe(time.Since(began).Seconds()) }
+
 var registerPreemptionsOnce sync.Once
 
 // RegisterPreemptions shows these metrics on the /metrics of the process.
 func RegisterPreemptions() {
-	registerPreemptionsOnce.Do(func() { legacyregistry.MustRegister(preemptionsTotal, victimsTotal, preemptionSeconds) })
+	registerPreemptionsOnce.Do(func() {
+		legacyregistry.MustRegister(preemptionsTotal, victimsTotal, preemptionSeconds, reservationSeconds)
+	})
 }

@@ -71,12 +71,30 @@ func (m *preemptions) shutAll(pods []*v1.Pod) {
 // victims have left already.
 const roomRecheck = time.Second
 
-// carryOut evicts the victims of a plan.
-func (x *Preemption) carryOut(ctx context.Context, w *preemptor, s *candidates.List, out *outcome) {
+// keptRecheck is the same for places that are kept until others end by themselves: more is known by then of when they end. Each time is a
+// search on all nodes.
+const keptRecheck = 10 * time.Second
+
+// open opens the room of out for w.
+func (x *Preemption) open(ctx context.Context, w *preemptor, out *outcome) {
 	log := klog.FromContext(ctx)
 	for _, pod := range out.room.Pods {
 		x.p.Cluster.Waiting.Leave(pod.UID)
 	}
+	if out.left = x.Open(out.room); out.left == 0 {
+		queue.Activate(x.p.Handle, log, out.room.Pods...) // there is room already
+		return
+	}
+	after := roomRecheck
+	if out.room.Reserved {
+		after = keptRecheck
+	}
+	time.AfterFunc(after, func() { queue.Activate(x.p.Handle, log, w.lead()) }) // a pod that left since the plan was made is not reported again
+}
+
+// carryOut evicts the victims of a plan.
+func (x *Preemption) carryOut(ctx context.Context, w *preemptor, s *candidates.List, out *outcome) {
+	log := klog.FromContext(ctx)
 	losses := s.Cluster.Losses(out.plan.Victims, time.Now())
 	for i, id := range out.plan.Victims {
 		pod := s.Pod(id)
@@ -89,11 +107,7 @@ func (x *Preemption) carryOut(ctx context.Context, w *preemptor, s *candidates.L
 		}
 		out.evicted = append(out.evicted, v)
 	}
-	if out.left = x.Open(out.room); out.left == 0 {
-		queue.Activate(x.p.Handle, log, out.room.Pods...) // there is room already
-	} else { // a victim that left since the plan was made is not reported again
-		time.AfterFunc(roomRecheck, func() { queue.Activate(x.p.Handle, log, w.lead()) })
-	}
+	x.open(ctx, w, out)
 	if len(out.evicted) == 0 {
 		return
 	}

@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/scheduler/filters"
+	"berth.dev/berth/scheduler/nodeindex"
 	"berth.dev/berth/scheduler/reserve"
 	"berth.dev/berth/scheduler/state"
 )
@@ -23,7 +25,8 @@ func (x *Preemption) await(ctx context.Context, w *preemptor, line string) (*out
 		return nil, nil
 	}
 	w.awaits, w.why, w.ends = true, reserve.Why, x.reservations.Ends(claim.ID)
-	avoid := w.avoid
+	avoid, began := w.avoid, time.Now()
+	defer func() { nodeindex.Reserved(began) }()
 	var out *outcome
 	var err error
 	for _, nodes := range claim.Tries() {

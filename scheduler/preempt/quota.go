@@ -21,8 +21,8 @@ import (
 // protected for a time; zero is never.
 func (x *Preemption) claim(s *candidates.List, w *preemptor) (claim *quota.Claim, later time.Time) {
 	claim = x.p.Cluster.Quota.Claim(w.asks)
-	if claim == nil {
-		return nil, later
+	if claim == nil || !w.awaits && s.Lowest >= w.priority() && !claim.Takes() {
+		return nil, later // no pod is below w, and none has borrowed what is its own: the search ends with that
 	}
 	for i := range s.Cluster.Holders {
 		roles, when := claim.Roles(s.Pods[i])
@@ -53,6 +53,27 @@ func (x *Preemption) claim(s *candidates.List, w *preemptor) (claim *quota.Claim
 		s.Cluster.Holders[i] = holders
 	}
 	return claim, later
+}
+
+// owing is claim for a w whose plan evicts no pods, before payBack: it is nil where there is quota for w, which is the usual case, since
+// what the quotas say of each holder is of no use then.
+func (x *Preemption) owing(pl *nodeindex.Planner, s *candidates.List, w *preemptor, plan *preemption.Plan) *quota.Claim {
+	claim := x.p.Cluster.Quota.Claim(w.asks)
+	if claim == nil || claim.Affords(kindOf(pl, claim, plan)) {
+		return nil
+	}
+	claim, _ = x.claim(s, w)
+	return claim
+}
+
+// kindOf is the kind of the GPUs that a plan has for a claim; zero is not known.
+func kindOf(pl *nodeindex.Planner, claim *quota.Claim, plan *preemption.Plan) (kind quotas.Kind) {
+	for _, p := range plan.Placements {
+		if p.Node >= 0 && len(p.Devices) > 0 {
+			kind = claim.Kind(pl.Object(p.Node))
+		}
+	}
+	return kind
 }
 
 // protected has the claim tried again when some of those that are protected from it are not any longer, and
@@ -95,12 +116,7 @@ func payBack(pl *nodeindex.Planner, s *candidates.List, claim *quota.Claim, plan
 	for _, id := range slices.Concat(plan.Victims, plan.Awaited) {
 		r.Gone = append(r.Gone, string(s.Pod(id).UID))
 	}
-	for _, p := range plan.Placements {
-		if p.Node >= 0 && len(p.Devices) > 0 {
-			r.Kind = claim.Kind(pl.Object(p.Node))
-		}
-	}
-	r.Allowed = s.Cluster.Budgets
+	r.Kind, r.Allowed = kindOf(pl, claim, plan), s.Cluster.Budgets
 	more, later, ok := claim.Victims(&r)
 	if !ok {
 		if why := protected(claim, later); why != "" {

@@ -13,6 +13,7 @@ import (
 	"berth.dev/berth/scheduler/filters"
 	"berth.dev/berth/scheduler/nodeindex"
 	"berth.dev/berth/scheduler/preempt/candidates"
+	"berth.dev/berth/scheduler/quota"
 )
 
 // mostDomains is how many domains are searched for a gang that must stay in one.
@@ -33,7 +34,11 @@ func (x *Preemption) find(pl *nodeindex.Planner, w *preemptor, barred map[string
 		return nil, nil, err
 	}
 	s.Narrow(pl, asked)
-	claim, later := x.claim(s, w)
+	var claim *quota.Claim
+	var later time.Time
+	if !w.awaits {
+		claim, later = x.claim(s, w)
+	}
 	disallowed := false
 	if w.allows != nil {
 		asked.Allows = func(i int, gone []preemption.ID) bool {
@@ -68,6 +73,9 @@ func (x *Preemption) find(pl *nodeindex.Planner, w *preemptor, barred map[string
 			x.searches.Note(key, nodeindex.Search{State: state, Text: out.refusal, Short: out.short, Against: out.against, At: now})
 		}
 		return s, out, nil
+	}
+	if w.awaits {
+		claim = x.owing(pl, s, w, &plan)
 	}
 	if why := payBack(pl, s, claim, &plan); why != "" {
 		return s, &outcome{refusal: why, against: nodeindex.Obstacles{Kept: true, Others: true}}, nil

@@ -35,6 +35,15 @@ func (q *Quota) Claim(a *Ask) *Claim {
 	return &Claim{q, q.claim(a, w), a.Lead}
 }
 
+// Takes reports whether the claim may evict pods of other queues, now or later. If not, Roles has no Borrows and no Spared, and no time.
+func (c *Claim) Takes() bool {
+	if !c.q.enter() {
+		return false
+	}
+	defer c.q.mu.Unlock()
+	return c.q.book.Takes(c.claim)
+}
+
 // Roles says what the claim may do to each of pods. later is when it may do more, as some are only
 // protected for a time; zero is never.
 func (c *Claim) Roles(pods []*v1.Pod) (out []Role, later time.Time) {
@@ -72,6 +81,25 @@ type Room struct {
 	Allowed []int
 }
 
+// Affords reports whether there is quota for the claim on GPUs of a kind, zero if it is not known, while all others stay.
+func (c *Claim) Affords(kind quota.Kind) bool {
+	if !c.q.enter() {
+		return true
+	}
+	defer c.q.mu.Unlock()
+	return c.q.book.Affords(c.of(kind))
+}
+
+// of is a copy of the claim for GPUs of a kind.
+func (c *Claim) of(kind quota.Kind) *quota.Claim {
+	claim, w := *c.claim, *c.claim.Workload
+	if kind != (quota.Kind{}) {
+		w.Kinds = []quota.Kind{kind}
+	}
+	claim.Workload = &w
+	return &claim
+}
+
 // Victims returns pods whose end leaves the claim the quota that it asks for, beside those
 // that end for it anyway: see quota.Book.Victims.
 func (c *Claim) Victims(r *Room) (victims []string, later time.Time, ok bool) {
@@ -79,17 +107,14 @@ func (c *Claim) Victims(r *Room) (victims []string, later time.Time, ok bool) {
 		return nil, time.Time{}, true
 	}
 	defer c.q.mu.Unlock()
-	claim, w := *c.claim, *c.claim.Workload
-	if r.Kind != (quota.Kind{}) {
-		w.Kinds = []quota.Kind{r.Kind}
-	}
-	claim.Workload, claim.Budgets, claim.Allowed, claim.Kept, claim.Going = &w, r.Budgets, r.Allowed, r.Kept, r.Going
+	claim := c.of(r.Kind)
+	claim.Budgets, claim.Allowed, claim.Kept, claim.Going = r.Budgets, r.Allowed, r.Kept, r.Going
 	for _, h := range c.q.book.Holders() {
 		if !r.There(h.ID) {
 			claim.Kept[h.ID] = true
 		}
 	}
-	return c.q.book.Victims(&claim, r.Gone)
+	return c.q.book.Victims(claim, r.Gone)
 }
 
 // Again has the pod that leads the claim tried again at a time.
