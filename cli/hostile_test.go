@@ -258,6 +258,7 @@ func hostileCases(dir string) map[string][]hostileCase {
 		"berth train scale":           {{"train scale off --replicas 4 -n vision", true}},
 		"berth train show":            {{"train show mnist -n vision", true}},
 		"berth train stop":            {{"train stop bert -n vision", true}},
+		"berth train to-service":      {{"train to-service no" + hostile, true}, {"train to-service mnist -n vision --path x" + hostile, true}},
 		"berth train why":             {{"train why tfjob/both -n vision", true}},
 		"berth version":               {{"version", false}, {"version -o " + hostile, true}},
 	}

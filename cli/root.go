@@ -176,7 +176,7 @@ func New(o Options) *cobra.Command {
 		why.New(with),
 		why.NewExplain(with),
 		notebook.New(with, why.Prospects, why.NewNotebook(with), train.NewFromNotebook(with)),
-		train.New(with), service.New(with), fetch.New(with),
+		train.New(with, service.NewFromJob(with)), service.New(with), fetch.New(with),
 		profiles.New(with),
 		queue.New(with),
 		cost.New(with),

@@ -22,11 +22,12 @@ func transcript(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: transcript [reads] PAGE")
 	}
 	name := args[len(args)-1]
-	page := filepath.Join(ts.Getenv("DOCS"), name)
+	file, anchor, _ := strings.Cut(name, "#")
+	page := filepath.Join(ts.Getenv("DOCS"), file)
 	raw, err := os.ReadFile(page)
 	ts.Check(err)
 	text, blocks := string(raw), 0
-	for _, block := range transcriptBlock.FindAllStringSubmatch(text, -1) {
+	for _, block := range transcriptBlock.FindAllStringSubmatch(section(text, anchor), -1) {
 		blocks++
 		got, diff := replay(ts, name, block[1])
 		for end := time.Now().Add(patience); reads && !*update && diff != "" && time.Now().Before(end); {
@@ -47,6 +48,19 @@ func transcript(ts *testscript.TestScript, neg bool, args []string) {
 	if *update && text != string(raw) {
 		ts.Check(os.WriteFile(page, []byte(text), 0o600))
 	}
+}
+
+// section returns the part of a page below the heading (of two #) with an anchor, up to the next one; "" is the whole page.
+func section(page, anchor string) string {
+	if anchor == "" {
+		return page
+	}
+	for _, part := range strings.Split(page, "\n## ")[1:] {
+		if title, _, _ := strings.Cut(part, "\n"); strings.ReplaceAll(strings.ToLower(title), " ", "-") == anchor {
+			return part
+		}
+	}
+	return ""
 }
 
 // replay runs the commands of a block, and returns the block with what they print, and how that differs.

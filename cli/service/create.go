@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/printers"
@@ -63,6 +64,12 @@ func newCreate(o client.Options) *cobra.Command {
 	c.addFlags(cmd)
 	f := cmd.Flags()
 	f.StringVar(&c.model, "model", "", "where the model is: pvc://CLAIM/PATH, or a place at s3, gs, hf, or https")
+	c.modelFlags(f)
+	return cmd
+}
+
+// modelFlags adds the flags of all commands that create a service.
+func (c *create) modelFlags(f *pflag.FlagSet) {
 	f.StringVar(&c.format, "format", "", "format of the model: tensorflow, pytorch, onnx, huggingface, sklearn, xgboost, or another one with a runtime")
 	f.StringVar(&c.version, "format-version", "", "version of the format (default: any)")
 	f.StringVar(&c.runtime, "runtime", "", "runtime to use (default: by the format)")
@@ -75,7 +82,6 @@ func newCreate(o client.Options) *cobra.Command {
 	f.StringVar(&c.dryRun, "dry-run", "", "client: create nothing; server: validate on the API server only; without a value it is client")
 	f.Lookup("dry-run").NoOptDefVal = dryClient
 	f.StringVarP(&c.output, "output", "o", "", "yaml, json, or name: print what is created")
-	return cmd
 }
 
 // check refuses flags that cannot be understood.

@@ -20,8 +20,8 @@ type command struct {
 	cluster client.Flags
 }
 
-// New makes `berth train`.
-func New(o client.Options) *cobra.Command {
+// New makes `berth train`, with commands of other packages.
+func New(o client.Options, more ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "train",
 		Aliases: []string{"training"},
@@ -35,6 +35,7 @@ func New(o client.Options) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newCreate(o), newList(o), newShow(o), newLogs(o), newWhy(o), newStop(o), newResume(o), newScale(o), newDelete(o))
+	cmd.AddCommand(more...)
 	return cmd
 }
 
