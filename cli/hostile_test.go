@@ -245,6 +245,7 @@ func hostileCases(dir string) map[string][]hostileCase {
 		"berth service promote":       {{"service promote mnist -n vision", false}, {"service promote no" + hostile, true}},
 		"berth service rollback":      {{"service rollback mnist -n vision --to x" + hostile, true}, {"service rollback mnist -n vision", true}},
 		"berth service show":          {{"service show wrong -n vision", true}},
+		"berth service size":          {{"service size no" + hostile, true}, {"service size mnist -n vision", false}},
 		"berth service start":         {{"service start off -n vision", true}},
 		"berth service stop":          {{"service stop mnist -n vision", true}},
 		"berth service why":           {{"service why mnist -n vision", true}},
@@ -258,7 +259,7 @@ func hostileCases(dir string) map[string][]hostileCase {
 		"berth train scale":           {{"train scale off --replicas 4 -n vision", true}},
 		"berth train show":            {{"train show mnist -n vision", true}},
 		"berth train stop":            {{"train stop bert -n vision", true}},
-		"berth train to-service":      {{"train to-service no" + hostile, true}, {"train to-service mnist -n vision --path x" + hostile, true}},
+		"berth train to-service":      {{"train to-service no" + hostile, true}, {"train to-service mnist -n vision --path x" + hostile, false}},
 		"berth train why":             {{"train why tfjob/both -n vision", true}},
 		"berth version":               {{"version", false}, {"version -o " + hostile, true}},
 	}

@@ -47,7 +47,7 @@ func New(o client.Options) *cobra.Command {
 		Args: term.UnknownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newCreate(o), newList(o), newShow(o), newWhy(o), newPredict(o), newOpen(o), newLogs(o), newStop(o), newStart(o), newPromote(o), newRollback(o), newDelete(o))
+	cmd.AddCommand(newCreate(o), newList(o), newShow(o), newWhy(o), newPredict(o), newOpen(o), newLogs(o), newSize(o), newStop(o), newStart(o), newPromote(o), newRollback(o), newDelete(o))
 	return cmd
 }
 
