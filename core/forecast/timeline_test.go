@@ -48,7 +48,13 @@ func job(name string, at time.Duration, pods int, gpus int32, run time.Duration)
 // begins runs jobs to their ends, and returns when each started and was promised to.
 func begins(t testing.TB, s *cluster.Snapshot, rules forecast.Rules, jobs []*forecast.Job) (started, promised map[string]time.Duration) {
 	t.Helper()
-	line := forecast.New(s, placement.NewBestFit, rules, queue.NewRunTimes())
+	return beginsWith(t, s, rules, queue.NewRunTimes(), jobs)
+}
+
+// beginsWith is begins with run times that are known.
+func beginsWith(t testing.TB, s *cluster.Snapshot, rules forecast.Rules, times *queue.RunTimes, jobs []*forecast.Job) (started, promised map[string]time.Duration) {
+	t.Helper()
+	line := forecast.New(s, placement.NewBestFit, rules, times)
 	started, promised = map[string]time.Duration{}, map[string]time.Duration{}
 	line.Started = func(j *forecast.Job) { started[j.Name] = line.Now() }
 	line.Promised = func(j *forecast.Job, at time.Duration) { promised[j.Name] = at }
@@ -158,6 +164,30 @@ func TestNobodyStartsLaterThanPromised(t *testing.T) {
 		}
 		for name, at := range promised {
 			if started[name] > at+time.Microsecond { // what is left of a promise is looked at a nanosecond after it
+				t.Errorf("seed %d: %s was promised %v and started at %v", seed, name, at, started[name])
+			}
+		}
+	}
+}
+
+// TestALimitThatHoldsBreaksNoPromise has jobs of which all before ran as long as they may, and which run for a part of that.
+func TestALimitThatHoldsBreaksNoPromise(t *testing.T) {
+	for seed := range int64(20) {
+		rng := rand.New(rand.NewSource(seed))
+		jobs, times := drawn(rng, 150), queue.NewRunTimes()
+		for i, j := range jobs {
+			j.Template.Name = fmt.Sprint(i)
+			j.Limit = j.Run + time.Duration(rng.Int63n(int64(j.Run)))
+			for range 5 {
+				times.Ended(j.Template, j.Limit)
+			}
+		}
+		started, promised := beginsWith(t, nodes(t, 3), forecast.Rules{Reservations: 1 + int(seed%4)}, times, jobs)
+		if len(started) != len(jobs) || len(promised) == 0 {
+			t.Fatalf("seed %d: %d of %d started, %d were promised", seed, len(started), len(jobs), len(promised))
+		}
+		for name, at := range promised {
+			if started[name] > at+time.Microsecond {
 				t.Errorf("seed %d: %s was promised %v and started at %v", seed, name, at, started[name])
 			}
 		}

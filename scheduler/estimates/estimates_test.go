@@ -135,6 +135,33 @@ berth_start_estimate_error_ratio{gpus="4-and-more"} 0.5
 	}
 }
 
+// TestEstimatesTakeTwoPercentOfACore has each look take five seconds, while there is always something that was just submitted.
+func TestEstimatesTakeTwoPercentOfACore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var busy time.Duration
+		ctx, stop := context.WithCancel(t.Context())
+		began, n := time.Now(), 0
+		go New().Run(ctx, &Source{
+			Pods: func() ([]*v1.Pod, error) {
+				n++
+				return []*v1.Pod{holds(waits("runs", 2, began), began, "100h", "GPU-a-0", "GPU-a-1"), waits(fmt.Sprint("next-", n), 1, time.Now())}, nil
+			},
+			Around: func(pods []*v1.Pod, came *forecast.Outcomes) *explain.Situation {
+				time.Sleep(5 * time.Second)
+				busy += 5 * time.Second
+				return &explain.Situation{Nodes: []*v1.Node{node}, Pods: pods, RunTimes: queue.NewRunTimes(), Outcomes: came}
+			},
+			Maps: fake.NewClientset().CoreV1().ConfigMaps(runs.Namespace), Leads: func() bool { return true },
+		})
+		time.Sleep(10 * time.Hour)
+		stop()
+		synctest.Wait()
+		if part := busy.Seconds() / (10 * time.Hour).Seconds(); part < 0.01 || part > 0.0201 {
+			t.Errorf("estimates take %.2f %% of a core", 100*part)
+		}
+	})
+}
+
 // TestEstimatesAreRememberedOverRestarts has two schedulers measure, one after the other; what they wrote is then damaged. One that
 // does not lead reads and writes nothing, and what others have in the ConfigMap stays.
 func TestEstimatesAreRememberedOverRebound(t *testing.T) {
