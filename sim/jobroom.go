@@ -5,13 +5,11 @@ import (
 	"time"
 
 	"berth.dev/berth/core/gang"
+	"berth.dev/berth/core/preemption"
 )
 
-// When a pod that room is made for is tried once more, and one for which places are kept that come free by themselves.
-const (
-	lookAgain     = time.Second
-	lookAgainKept = 10 * time.Second
-)
+// lookAgain is when a pod that room is made for is tried once more.
+const lookAgain = time.Second
 
 // jobRoom is made for one pod, or for the members of a gang together, while others end.
 type jobRoom struct {
@@ -140,7 +138,7 @@ func (r *jobRun) open(m *jobRoom) {
 	if len(m.waits) > 0 {
 		after := lookAgain
 		if m.reserved {
-			after = lookAgainKept
+			after = preemption.AwaitAgain(r.index.Snapshot().Len())
 		}
 		r.at(r.now.Add(after), looks, m.lead.name, func() { r.calls = append(r.calls, m.lead.name) })
 		return

@@ -20,6 +20,12 @@ const (
 	Peaceful = math.MinInt32 + 1
 )
 
+// AwaitAgain returns after how long a place that Await has found is looked for again on so many nodes, in case one that it waits for has ended
+// without a word: a second up to 100 nodes, and ten from 1,000 on, where a search takes tens of milliseconds.
+func AwaitAgain(nodes int) time.Duration {
+	return min(max(time.Second, time.Duration(nodes)*10*time.Millisecond), 10*time.Second)
+}
+
 // Await looks for the place for p that comes free soonest without evictions: where
 // those who hold what p needs end first. Plan.Awaited are those whose end is waited
 // for; no plan has Victims, and promises stay as they are.

@@ -9,6 +9,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"berth.dev/berth/core/preemption"
 	"berth.dev/berth/scheduler/evict"
 	"berth.dev/berth/scheduler/nodeindex"
 	"berth.dev/berth/scheduler/preempt/candidates"
@@ -71,12 +72,8 @@ func (m *preemptions) shutAll(pods []*v1.Pod) {
 // victims have left already.
 const roomRecheck = time.Second
 
-// keptRecheck is the same for places that are kept until others end by themselves: more is known by then of when they end. Each time is a
-// search on all nodes.
-const keptRecheck = 10 * time.Second
-
 // open opens the room of out for w.
-func (x *Preemption) open(ctx context.Context, w *preemptor, out *outcome) {
+func (x *Preemption) open(ctx context.Context, w *preemptor, s *candidates.List, out *outcome) {
 	log := klog.FromContext(ctx)
 	for _, pod := range out.room.Pods {
 		x.p.Cluster.Waiting.Leave(pod.UID)
@@ -87,7 +84,7 @@ func (x *Preemption) open(ctx context.Context, w *preemptor, out *outcome) {
 	}
 	after := roomRecheck
 	if out.room.Reserved {
-		after = keptRecheck
+		after = preemption.AwaitAgain(s.Cluster.Snapshot.Len())
 	}
 	time.AfterFunc(after, func() { queue.Activate(x.p.Handle, log, w.lead()) }) // a pod that left since the plan was made is not reported again
 }
@@ -107,7 +104,7 @@ func (x *Preemption) carryOut(ctx context.Context, w *preemptor, s *candidates.L
 		}
 		out.evicted = append(out.evicted, v)
 	}
-	x.open(ctx, w, out)
+	x.open(ctx, w, s, out)
 	if len(out.evicted) == 0 {
 		return
 	}
