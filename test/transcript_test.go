@@ -81,15 +81,19 @@ func replay(ts *testscript.TestScript, name, block string) (got, diff string) {
 var (
 	transcriptBlock = regexp.MustCompile("(?s)```text\n(\\$ .*?)```")
 	clusterNote     = regexp.MustCompile(`(?m)^cluster: \$KUBECONFIG .*\n`)
-	// These have times: steps of a start, of which some may be missing, and ages.
+	// These have times: steps of a start, of which some may be missing, ages, and times of the day; and these are names that a controller makes.
 	transcriptStep = regexp.MustCompile(`(?m)^ +\d+\.\ds  .*\n`)
 	transcriptAge  = regexp.MustCompile(`\b\d+(ms|s|m)(\d+s)?\b`)
+	transcriptTime = regexp.MustCompile(`\b(\d{4}-\d\d-\d\dT)?\d\d:\d\d(:\d\dZ)?\b`)
+	transcriptName = regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{5}\b`)
 	transcriptGap  = regexp.MustCompile(` {2,}`)
 )
 
 // timeless returns an output without its times, and without the widths that they have.
 func timeless(text string) string {
 	text = transcriptStep.ReplaceAllString(text, "")
+	text = transcriptTime.ReplaceAllString(text, "CLOCK")
+	text = transcriptName.ReplaceAllString(text, "-NAME")
 	text = transcriptAge.ReplaceAllString(text, "TIME")
 	return transcriptGap.ReplaceAllString(text, "  ")
 }

@@ -25,7 +25,7 @@ func TestLeastPrivilege(t *testing.T) {
 	}
 	mounts := manifestMounts(t, "agent-daemonset.yaml")
 	want := map[string]bool{ // by folder of the node, whether it is read only
-		kubeletDir + "/device-plugins": false, kubeletDir + "/pod-resources": true, "/var" + cdiDir: false,
+		kubeletDir + "/device-plugins": false, kubeletDir + "/pod-resources": true, "/var" + cdiDir: false, "/var/lib/berth": false,
 		"/usr": true, "/lib": true, "/dev": true, "/sys/fs/cgroup": true,
 	}
 	if fmt.Sprint(mounts) != fmt.Sprint(want) {
