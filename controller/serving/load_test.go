@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,10 +18,11 @@ import (
 
 func TestReplicasFollowTheQueuesOfTheirServers(t *testing.T) {
 	w := newWorld(t, strings.Replace(tensorflow, "minReplicas: 0", "minReplicas: 1, scaleMetric: queue-depth", 1))
-	asked, waiting := 0, map[string]float64{"p": 9}
+	var asked atomic.Int32
+	waiting := map[string]float64{"p": 9}
 	var fails error
 	w.r.report = func(_ context.Context, m rules.Metric, pod *corev1.Pod) (rules.Figure, error) {
-		if asked++; m != rules.ByQueue {
+		if asked.Add(1); m != rules.ByQueue {
 			t.Errorf("asked for %s", m)
 		}
 		if pod.Name == "q" && fails != nil {
@@ -29,18 +31,18 @@ func TestReplicasFollowTheQueuesOfTheirServers(t *testing.T) {
 		return rules.Figure{Value: waiting[pod.Name], Running: 1}, nil
 	}
 	w.pass()
-	if asked != 0 {
+	if asked.Load() != 0 {
 		t.Error("a replica that is not there is asked")
 	}
 	w.pod("p", ready)
 	w.now = w.now.Add(loadAgain)
 	w.pass()
-	if n := *w.deployment().Spec.Replicas; n != 3 || asked != 1 {
-		t.Fatalf("%d replicas while 9 requests wait at one, asked %d times", n, asked)
+	if n := *w.deployment().Spec.Replicas; n != 3 || asked.Load() != 1 {
+		t.Fatalf("%d replicas while 9 requests wait at one, asked %d times", n, asked.Load())
 	}
 	w.now = w.now.Add(loadAgain / 2)
-	if w.pass(); asked != 1 {
-		t.Errorf("asked %d times in %s", asked, loadAgain)
+	if w.pass(); asked.Load() != 1 {
+		t.Errorf("asked %d times in %s", asked.Load(), loadAgain)
 	}
 
 	// One that cannot be asked keeps all of them, and the status says so.
