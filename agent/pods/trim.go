@@ -4,6 +4,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/kube/record"
 )
 
 // Annotations of the kubelet's: a mirror pod stands for a static one, whose UID,
@@ -32,17 +34,8 @@ func trim(p *v1.Pod) *v1.Pod {
 	if _, mirror := p.Annotations[annotationMirror]; mirror && p.Annotations[annotationHash] != "" {
 		out.UID = types.UID(p.Annotations[annotationHash])
 	}
-	for i := range p.Spec.InitContainers {
-		out.Spec.InitContainers = append(out.Spec.InitContainers, trimContainer(&p.Spec.InitContainers[i]))
-	}
-	for i := range p.Spec.Containers {
-		out.Spec.Containers = append(out.Spec.Containers, trimContainer(&p.Spec.Containers[i]))
-	}
+	out.Spec.InitContainers, out.Spec.Containers = record.Asks(p.Spec.InitContainers), record.Asks(p.Spec.Containers)
 	return out
-}
-
-func trimContainer(c *v1.Container) v1.Container {
-	return v1.Container{Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy}
 }
 
 func trimStatuses(list []v1.ContainerStatus) []v1.ContainerStatus {

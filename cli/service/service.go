@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -82,6 +83,23 @@ func (c *command) connect() (*services, error) {
 		return nil, err
 	}
 	return &services{Cluster: cluster, api: api, namespace: namespace, options: c.options}, nil
+}
+
+// seen returns the service of a name with its pods, and the client that they are of.
+func (c *command) seen(ctx context.Context, name string) (*services, *service, []*corev1.Pod, error) {
+	all, err := c.connect()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	o, err := all.find(ctx, name)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	pods, err := all.podsOf(ctx, all.namespace, name)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return all, o, pods[o.Namespace+"/"+o.Name], nil
 }
 
 // in is the client for the services of a namespace; "" is all.

@@ -86,19 +86,11 @@ func (s *show) run(ctx context.Context, name string) error {
 	if err := s.output.Check(); err != nil {
 		return err
 	}
-	all, err := s.connect()
+	all, o, pods, err := s.seen(ctx, name)
 	if err != nil {
 		return err
 	}
-	o, err := all.find(ctx, name)
-	if err != nil {
-		return err
-	}
-	pods, err := all.podsOf(ctx, all.namespace, name)
-	if err != nil {
-		return err
-	}
-	d := &detail{row: o.rowOf(pods[o.Namespace+"/"+o.Name]), Rollout: string(o.written.Service.Rollout), Conditions: o.Status.Conditions, Pods: []replica{}}
+	d := &detail{row: o.rowOf(pods), Rollout: string(o.written.Service.Rollout), Conditions: o.Status.Conditions, Pods: []replica{}}
 	if m := o.written.Service.Model; m != nil {
 		d.Format, d.Model = m.Format, m.StorageURI
 	}

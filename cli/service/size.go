@@ -61,19 +61,11 @@ func (s *size) run(ctx context.Context, name string) error {
 	if err := s.output.Check(); err != nil {
 		return err
 	}
-	all, err := s.connect()
+	all, o, pods, err := s.seen(ctx, name)
 	if err != nil {
 		return err
 	}
-	o, err := all.find(ctx, name)
-	if err != nil {
-		return err
-	}
-	pods, err := all.podsOf(ctx, all.namespace, name)
-	if err != nil {
-		return err
-	}
-	for _, p := range pods[o.Namespace+"/"+o.Name] {
+	for _, p := range pods {
 		if request.Of(p)[api.ResourceGPUMemory] > 0 || request.Of(p)[api.ResourceGPUShared] > 0 {
 			return fmt.Errorf("%s has shares of GPUs, and the readings of a shared GPU are those of all pods on it; give a replica a whole GPU or a MIG device for a while, and ask again", o.at())
 		}

@@ -39,17 +39,17 @@ func Slim(p *v1.Pod) *v1.Pod {
 			out.Annotations[name] = value
 		}
 	}
-	for i := range p.Spec.InitContainers {
-		out.Spec.InitContainers = append(out.Spec.InitContainers, asks(&p.Spec.InitContainers[i]))
-	}
-	for i := range p.Spec.Containers {
-		out.Spec.Containers = append(out.Spec.Containers, asks(&p.Spec.Containers[i]))
-	}
+	out.Spec.InitContainers, out.Spec.Containers = Asks(p.Spec.InitContainers), Asks(p.Spec.Containers)
 	return out
 }
 
-func asks(c *v1.Container) v1.Container {
-	return v1.Container{Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy}
+// Asks keeps of containers what they ask for.
+func Asks(list []v1.Container) []v1.Container {
+	var out []v1.Container
+	for i := range list {
+		out = append(out, v1.Container{Name: list[i].Name, Resources: list[i].Resources, RestartPolicy: list[i].RestartPolicy})
+	}
+	return out
 }
 
 func ends(list []v1.ContainerStatus) []v1.ContainerStatus {
