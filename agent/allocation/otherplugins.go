@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"berth.dev/berth/agent/allocation/checkpoint"
-	"berth.dev/berth/agent/allocation/ledger"
+	"berth.dev/berth/kube/request"
 )
 
 // What other plugins allocated, or this agent in mode kubelet, is only in the
@@ -103,7 +103,7 @@ func (n *Node) recheckEnded(ctx context.Context, live map[string]bool) error {
 		if err != nil {
 			return fmt.Errorf("read pod %s: %w", uid, err)
 		}
-		if pod != nil && !ledger.Ended(pod) {
+		if pod != nil && !request.Ended(pod) {
 			n.mu.Lock()
 			n.ledger.NotEnded(uid)
 			n.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"berth.dev/berth/agent/allocation/ledger"
+	"berth.dev/berth/kube/request"
 )
 
 // Tidy counts what other plugins have allocated, and frees what ended pods hold.
@@ -30,7 +30,7 @@ func (n *Node) sweep(ctx context.Context, fresh bool) (err error) {
 	n.notePending(pods)
 	live := map[string]bool{}
 	for _, pod := range pods {
-		live[string(pod.UID)] = live[string(pod.UID)] || !ledger.Ended(pod)
+		live[string(pod.UID)] = live[string(pod.UID)] || !request.Ended(pod)
 	}
 	n.mu.Lock()
 	n.setNames(pods)
@@ -47,7 +47,7 @@ func (n *Node) sweep(ctx context.Context, fresh bool) (err error) {
 			err = errors.Join(err, fmt.Errorf("read pod %s: %w", uid, e))
 		case pod == nil && n.runs(uid):
 			err = errors.Join(err, fmt.Errorf("pod %s was deleted by force, and its containers still run", uid))
-		case pod == nil || ledger.Ended(pod):
+		case pod == nil || request.Ended(pod):
 			n.release(uid)
 		default:
 			n.mu.Lock()
@@ -98,6 +98,6 @@ func (n *Node) reportUnserved(pods []*v1.Pod) {
 	n.mu.Lock()
 	served := slices.Sorted(maps.Keys(n.offers))
 	n.mu.Unlock()
-	live := slices.DeleteFunc(slices.Clone(pods), ledger.Ended)
+	live := slices.DeleteFunc(slices.Clone(pods), request.Ended)
 	n.unserved.Report(n.events, live, served)
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"berth.dev/berth/agent/allocation/checkpoint"
-	"berth.dev/berth/agent/allocation/ledger"
 	"berth.dev/berth/agent/allocation/notice"
+	"berth.dev/berth/kube/request"
 )
 
 // Neither Allocate nor PreStartContainer says which pod it is for. This file finds
@@ -81,7 +81,7 @@ func (n *Node) entriesOfPod(ctx context.Context, entries []checkpoint.Entry, res
 func (n *Node) notEnded(ctx context.Context, uids []string) []string {
 	return slices.DeleteFunc(uids, func(uid string) bool {
 		pod, err := n.o.Pods.Pod(ctx, uid, true)
-		return err == nil && (pod == nil || ledger.Ended(pod))
+		return err == nil && (pod == nil || request.Ended(pod))
 	})
 }
 
@@ -110,7 +110,7 @@ func (n *Node) podResources(ctx context.Context) ([]checkpoint.Entry, error) {
 		}
 		uids := map[string]string{}
 		for _, pod := range pods {
-			if !ledger.Ended(pod) {
+			if !request.Ended(pod) {
 				uids[pod.Namespace+"/"+pod.Name] = string(pod.UID)
 			}
 		}

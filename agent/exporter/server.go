@@ -110,17 +110,13 @@ func Handler(o ServeOptions) http.Handler {
 	}
 	h := &handler{o: o, turns: make(chan struct{}, mostScrapes), zips: make(chan *zipped, 1)}
 	mux := http.NewServeMux()
-	var metrics http.Handler = http.HandlerFunc(h.metrics)
-	if o.Guard != nil {
-		metrics = o.Guard(metrics)
+	guard := o.Guard
+	if guard == nil {
+		guard = func(everyone http.Handler) http.Handler { return everyone }
 	}
-	mux.Handle("GET /metrics", metrics)
+	mux.Handle("GET /metrics", guard(http.HandlerFunc(h.metrics)))
 	if o.Record != nil {
-		guarded := o.Record
-		if o.Guard != nil {
-			guarded = o.Guard(guarded)
-		}
-		mux.Handle("GET "+record.Path, guarded)
+		mux.Handle("GET "+record.Path, guard(o.Record))
 	}
 	mux.HandleFunc("GET /health", h.health)
 	mux.HandleFunc("GET /{$}", index)

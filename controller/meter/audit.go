@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,11 +50,17 @@ func (t *tally) traceGone(p *v1.Pod) {
 		return
 	}
 	delete(t.trail.pods, p.UID)
+	is := lookAtGone(p, t.now())
+	t.batch.Records = append(t.batch.Records, audit.Next(&was, &is, t.now())...)
+}
+
+// lookAtGone reads a pod that was gone at a time.
+func lookAtGone(p *v1.Pod, at time.Time) audit.Pod {
 	is := lookAt(p)
 	if is.Ended.IsZero() {
-		is.Ended, is.EndedHow = t.now(), "Deleted"
+		is.Ended, is.EndedHow = at, "Deleted"
 	}
-	t.batch.Records = append(t.batch.Records, audit.Next(&was, &is, t.now())...)
+	return is
 }
 
 // who returns the holder that a pod is for.

@@ -72,11 +72,11 @@ func (t *tally) recorded(name string, g record.Gone, off time.Duration) {
 	if has {
 		from = hold.From
 	}
-	if stated.IsZero() || !hasEnded(p) {
+	if stated.IsZero() || !request.Ended(p) {
 		stated = g.At
 	}
 	at, end := usage.Ended(stated, from, t.alive, t.now(), off)
-	if end.Source == usage.Stated && !hasEnded(p) {
+	if end.Source == usage.Stated && !request.Ended(p) {
 		end.Source = usage.Recorded
 	}
 	if !has && at.Before(t.began) {
@@ -94,15 +94,7 @@ func (t *tally) recorded(name string, g record.Gone, off time.Duration) {
 
 // traceRecorded notes what has happened to a pod that was gone at a time.
 func (t *tally) traceRecorded(p *v1.Pod, at time.Time) {
-	is := lookAt(p)
-	if is.Ended.IsZero() {
-		is.Ended, is.EndedHow = at.UTC(), "Deleted"
-	}
+	is := lookAtGone(p, at.UTC())
 	t.batch.Askers = append(t.batch.Askers, t.who(p))
 	t.batch.Records = append(t.batch.Records, audit.Next(&audit.Pod{}, &is, t.now())...)
-}
-
-// hasEnded reports whether a pod ended by itself, and was deleted later.
-func hasEnded(p *v1.Pod) bool {
-	return p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed
 }

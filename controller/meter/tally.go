@@ -99,7 +99,7 @@ func (t *tally) pod(p *v1.Pod) {
 		return
 	}
 	delete(t.waits, p.UID)
-	if hasEnded(p) {
+	if request.Ended(p) {
 		t.ended(p)
 		return
 	}
@@ -189,7 +189,7 @@ func (t *tally) gone(p *v1.Pod) {
 		delete(t.done, p.UID)
 		return
 	}
-	if hold, has := t.holds.Has(string(p.UID)); has && hasEnded(p) {
+	if hold, has := t.holds.Has(string(p.UID)); has && request.Ended(p) {
 		at, end := t.endOf(p, hold.From)
 		t.end(p, at, end)
 		return

@@ -165,12 +165,8 @@ func (p *pass) running() *rules.Running {
 	}
 	return &rules.Running{
 		UID: string(p.pod.UID), Mark: p.pod.Annotations[api.AnnotationNotebookSpec], Bound: p.pod.Spec.NodeName != "",
-		Deleting: p.pod.DeletionTimestamp != nil, Ended: ended(p.pod),
+		Deleting: p.pod.DeletionTimestamp != nil, Ended: request.Ended(p.pod),
 	}
-}
-
-func ended(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 }
 
 // refusedAt is when the scheduler first said that a pod fits nowhere; zero is never.
@@ -188,7 +184,7 @@ func refusedAt(pod *corev1.Pod) time.Time {
 func memberOf(pod *corev1.Pod, name string) reasons.Member {
 	m := reasons.Member{Namespace: pod.Namespace, Name: name}
 	want := explain.AmountsOf(pod)
-	if len(want) == 0 || ended(pod) {
+	if len(want) == 0 || request.Ended(pod) {
 		return m
 	}
 	if m.Waits = request.InLine(pod); !m.Waits && pod.Spec.NodeName == "" {

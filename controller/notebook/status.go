@@ -90,7 +90,7 @@ func (p *pass) inUse(ctx context.Context) error {
 	}
 	for i := range list.Items {
 		other := &list.Items[i]
-		if other.UID == p.pod.UID || other.Spec.NodeName == "" || ended(other) {
+		if other.UID == p.pod.UID || other.Spec.NodeName == "" || request.Ended(other) {
 			continue
 		}
 		for _, claim := range explain.ClaimsOf(other) {

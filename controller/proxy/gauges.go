@@ -93,10 +93,7 @@ func (g *Gauges) Text(ctx context.Context, node string) ([]byte, error) {
 	if from.path == "" {
 		return nil, fmt.Errorf("node %s has no DCGM exporter", node)
 	}
-	raw, status, err := g.fetch(ctx, from, "/metrics")
-	if err == nil && status != http.StatusOK {
-		err = fmt.Errorf("the DCGM exporter of node %s responds with status %d", node, status)
-	}
+	raw, err := g.metrics(ctx, node, from)
 	if err != nil {
 		g.moved()
 	}
@@ -173,10 +170,7 @@ func (g *Gauges) scrape(ctx context.Context, node string, from endpoint) (time.T
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if now := g.Now(); now.Sub(n.at) > scrapeLife || now.Before(n.at) {
-		raw, status, err := g.fetch(ctx, from, "/metrics")
-		if err == nil && status != http.StatusOK {
-			err = fmt.Errorf("the DCGM exporter of node %s responds with status %d", node, status)
-		}
+		raw, err := g.metrics(ctx, node, from)
 		n.at, n.readings, n.err = now, exporter.Readings(raw), err
 		if err != nil {
 			n.readings = nil
@@ -184,6 +178,15 @@ func (g *Gauges) scrape(ctx context.Context, node string, from endpoint) (time.T
 		}
 	}
 	return n.at, n.readings, n.err
+}
+
+// metrics gets those of the exporter of a node.
+func (g *Gauges) metrics(ctx context.Context, node string, from endpoint) ([]byte, error) {
+	raw, status, err := g.fetch(ctx, from, "/metrics")
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("the DCGM exporter of node %s responds with status %d", node, status)
+	}
+	return raw, err
 }
 
 // fetch gets a path of an exporter.

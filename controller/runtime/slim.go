@@ -5,6 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 
+	"berth.dev/berth/kube/record"
 	"berth.dev/berth/kube/request"
 )
 
@@ -21,12 +22,7 @@ func SlimPod(status func(*v1.PodStatus) v1.PodStatus) toolscache.TransformFunc {
 		}
 		p.SetManagedFields(nil)
 		p.Spec.Volumes, p.Spec.Tolerations = nil, nil
-		for _, list := range [][]v1.Container{p.Spec.Containers, p.Spec.InitContainers} {
-			for i := range list {
-				c := &list[i]
-				*c = v1.Container{Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy}
-			}
-		}
+		p.Spec.Containers, p.Spec.InitContainers = record.Asks(p.Spec.Containers), record.Asks(p.Spec.InitContainers)
 		p.Status = status(&p.Status)
 		return p, nil
 	}

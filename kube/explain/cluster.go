@@ -57,7 +57,7 @@ func NewCluster(nodes []*v1.Node, pods []*v1.Pod) (*Cluster, error) {
 	}
 	t.read, t.snapshot, t.held, t.heldBy = read, read.Snapshot, read.Held, read.HeldBy
 	for _, p := range pods {
-		if p.Spec.NodeName == "" || ended(p) {
+		if p.Spec.NodeName == "" || request.Ended(p) {
 			continue
 		}
 		t.on[p.Spec.NodeName] = append(t.on[p.Spec.NodeName], p)
@@ -86,10 +86,6 @@ func (t *Cluster) openNodes() {
 
 func byPodName(a, b *v1.Pod) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-}
-
-func ended(p *v1.Pod) bool {
-	return p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed
 }
 
 // keepsApart reports whether a pod has a required anti-affinity to others.

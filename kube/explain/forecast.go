@@ -214,7 +214,7 @@ func (a *ahead) waiting(pods []*v1.Pod, on *cluster.Snapshot) []*forecast.Job {
 	var line []turn
 	for _, p := range pods {
 		switch {
-		case !request.AsksForGPUs(p) || ended(p):
+		case !request.AsksForGPUs(p) || request.Ended(p):
 		case p.Spec.NodeName != "":
 			bound[queues.Workload(p)]++
 		case p.DeletionTimestamp == nil && len(p.Spec.SchedulingGates) == 0:

@@ -59,7 +59,7 @@ func (t *Cluster) keep(pod *v1.Pod, pods []*v1.Pod) {
 // keptNode is the node on which GPUs are kept for a pod without one, "" if there is none, and
 // whether Berth's scheduler reserves them.
 func keptNode(p *v1.Pod) (node string, reserved bool) {
-	if p.Spec.NodeName != "" || p.DeletionTimestamp != nil || ended(p) {
+	if p.Spec.NodeName != "" || p.DeletionTimestamp != nil || request.Ended(p) {
 		return "", false
 	}
 	if c := request.Unscheduled(p); c != nil {

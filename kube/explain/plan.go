@@ -263,7 +263,7 @@ func (p *Plan) SetQuotas(list []v1.ResourceQuota) { p.of.Quotas = list }
 func (p *Plan) Members(gang string) int {
 	count := 0
 	for _, pod := range p.line {
-		if g, err := request.GangOf(pod); err == nil && g != nil && g.Key == gang && !ended(pod) {
+		if g, err := request.GangOf(pod); err == nil && g != nil && g.Key == gang && !request.Ended(pod) {
 			count++
 		}
 	}

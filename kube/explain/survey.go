@@ -54,7 +54,7 @@ func (s *Survey) Waiting(now time.Time) ([]Waiting, error) {
 	var out []Waiting
 	at := map[waitingKey]int{}
 	for _, p := range s.Pods {
-		gone := p.Spec.NodeName != "" && len(p.Status.ContainerStatuses) == 0 && !ended(p) && c.nodeOf(p.Spec.NodeName) == nil
+		gone := p.Spec.NodeName != "" && len(p.Status.ContainerStatuses) == 0 && !request.Ended(p) && c.nodeOf(p.Spec.NodeName) == nil
 		if p.Spec.NodeName != "" && !gone || p.DeletionTimestamp != nil || s.Namespace != "" && p.Namespace != s.Namespace {
 			continue
 		}

@@ -11,6 +11,8 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	reasons "berth.dev/berth/core/explain"
+
+	"berth.dev/berth/kube/request"
 )
 
 // VolumeTopology is a volume of a pod that only some nodes reach, as one in a zone does.
@@ -78,7 +80,7 @@ func ClaimsOf(pod *v1.Pod) []string {
 func elsewhere(pod *v1.Pod, pods []*v1.Pod) string {
 	for _, name := range ClaimsOf(pod) {
 		for _, p := range pods {
-			if p.Namespace == pod.Namespace && p.Spec.NodeName != "" && p.Spec.NodeName != pod.Spec.NodeName && !ended(p) && slices.Contains(ClaimsOf(p), name) {
+			if p.Namespace == pod.Namespace && p.Spec.NodeName != "" && p.Spec.NodeName != pod.Spec.NodeName && !request.Ended(p) && slices.Contains(ClaimsOf(p), name) {
 				return fmt.Sprintf("volume claim %s is used by pod %s on node %s", name, p.Name, p.Spec.NodeName)
 			}
 		}

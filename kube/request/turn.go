@@ -140,3 +140,8 @@ func Priority(p *v1.Pod) int32 {
 func NeverPreempts(p *v1.Pod) bool {
 	return p.Spec.PreemptionPolicy != nil && *p.Spec.PreemptionPolicy == v1.PreemptNever
 }
+
+// Ended reports whether the containers of a pod have ended for good.
+func Ended(p *v1.Pod) bool {
+	return p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed
+}

@@ -37,11 +37,11 @@ var (
 	runningMetrics = []string{"vllm:num_requests_running"}
 )
 
-// QueueMetrics names the metrics that tell how many requests wait in a server.
+// QueueMetrics names the metrics for the number of requests that wait in a server.
 func QueueMetrics() string { return strings.Join(waitingMetrics, ", ") }
 
 // QueueOf reads how many requests wait in a server, and how many it works on, from its metrics in Prometheus' text format. ok is false if
-// they do not tell how many wait.
+// they have none for those that wait.
 func QueueOf(text []byte) (f serving.Figure, ok bool) {
 	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
 		line := strings.TrimSpace(lines.Text())

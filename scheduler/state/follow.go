@@ -120,7 +120,7 @@ func (d *State) meet(n *Ledger, c *counted, pod *v1.Pod) (*counted, bool) {
 		note = assumed.Annotation
 	}
 	switch {
-	case note == "" || ended(pod):
+	case note == "" || request.Ended(pod):
 		return nil, false
 	case c != nil && c.note == note:
 		c.Pod = pod
@@ -134,10 +134,6 @@ func (d *State) meet(n *Ledger, c *counted, pod *v1.Pod) (*counted, bool) {
 	}
 	n.Pods[pod.UID] = c
 	return c, true
-}
-
-func ended(pod *v1.Pod) bool {
-	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
 }
 
 // bound lists the pods of a node with what is assumed for them, with mu held. It

@@ -112,7 +112,7 @@ func (l *Ledger) reservePending(uid string, pods []*v1.Pod) []string {
 	var owners []string
 	for _, pod := range pods {
 		other := devices.HolderID(pod)
-		if other == uid || l.records[other] != nil || Ended(pod) {
+		if other == uid || l.records[other] != nil || request.Ended(pod) {
 			continue
 		}
 		committed, err := commit.Committed(pod)

@@ -167,8 +167,3 @@ func (l *Ledger) healthy(d *Device) bool {
 	}
 	return false
 }
-
-// Ended reports whether the containers of a pod have ended for good.
-func Ended(pod *v1.Pod) bool {
-	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
-}

@@ -12,6 +12,7 @@ import (
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/sharing"
 	"berth.dev/berth/kube/devices"
+	"berth.dev/berth/kube/request"
 )
 
 // Request is a pod one of whose containers is about to start.
@@ -50,7 +51,7 @@ func (l *Ledger) Remembered(uid string) *Request {
 func (l *Ledger) Pending(pods []*v1.Pod) []*v1.Pod {
 	var out []*v1.Pod
 	for _, pod := range pods {
-		if l.records[devices.HolderID(pod)] == nil && !Ended(pod) && pod.Annotations[api.AnnotationDevices] != "" {
+		if l.records[devices.HolderID(pod)] == nil && !request.Ended(pod) && pod.Annotations[api.AnnotationDevices] != "" {
 			out = append(out, pod)
 		}
 	}
