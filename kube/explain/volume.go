@@ -11,7 +11,6 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	reasons "berth.dev/berth/core/explain"
-
 	"berth.dev/berth/kube/request"
 )
 
