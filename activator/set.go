@@ -42,6 +42,8 @@ type Options struct {
 	Service types.NamespacedName
 	// Stay has the activator find the pods of Services whose requests all go through it: see api.SelectorActivator.
 	Stay bool
+	// Counts reports whether requests that reach a pod at an address by another way than this Set are counted, by Counted; nil is that all are.
+	Counts func(address string) bool
 	// Dial connects to a pod; nil is TCP's.
 	Dial   proxy.Dial
 	Limits gate.Limits
@@ -79,6 +81,7 @@ type entry struct {
 	listener net.Listener
 	from     map[string]int32 // the Services that lead to it, with the number of the port there
 	pods     []types.NamespacedName
+	missed   bool // requests that reach a pod by another way are not counted
 }
 
 // firstPort is the first number for what has no listener.
@@ -145,13 +148,20 @@ func (s *Set) ForService(namespace, service, port string) http.Handler {
 	return nil
 }
 
-// Held returns what ForService does if no pod is ready, requests are divided between two revisions, or those at one pod are limited, and otherwise nil.
+// Held returns what ForService does if no pod is ready, requests are divided between two revisions, those at one pod are limited, or a pod would
+// not count them; and otherwise nil.
 func (s *Set) Held(namespace, service, port string) http.Handler {
 	e := s.find(namespace, service, port)
-	if e == nil || !e.service.Empty() && !e.service.Splits() && !e.service.Bounded() {
+	if e == nil || !e.service.Empty() && !e.service.Splits() && !e.service.Bounded() && !s.misses(e) {
 		return nil
 	}
 	return e.service
+}
+
+func (s *Set) misses(e *entry) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return e.missed
 }
 
 func (s *Set) find(namespace, service, port string) *entry {
@@ -275,6 +285,7 @@ func (s *Set) setPods(e *entry, stable, canary *endpoints, by split) {
 	s.mu.Lock()
 	s.forgetPods(e)
 	e.pods = pods
+	e.missed = s.o.Counts != nil && slices.ContainsFunc(slices.Concat(stable.addresses, canary.addresses), func(a string) bool { return !s.o.Counts(a) })
 	for _, p := range pods {
 		s.pods[p] = e
 	}

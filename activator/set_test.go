@@ -32,10 +32,12 @@ type rig struct {
 	set    *activator.Set
 }
 
-func newRig(t *testing.T) *rig {
+func newRig(t *testing.T) *rig { return newRigThatCounts(t, nil) }
+
+func newRigThatCounts(t *testing.T, counts func(string) bool) *rig {
 	r := &rig{t: t, client: fake.NewClientset()}
 	r.set = activator.New(activator.Options{
-		Client: r.client, Address: "127.0.0.1", Name: "0", Log: slog.New(slog.DiscardHandler),
+		Client: r.client, Address: "127.0.0.1", Name: "0", Log: slog.New(slog.DiscardHandler), Counts: counts,
 		Listen: func(int32) (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") },
 	})
 	ctx, stop := context.WithCancel(context.Background())
@@ -226,6 +228,19 @@ func TestAServiceAtRestIsNotWrittenAgain(t *testing.T) {
 			t.Errorf("deleted %v", a)
 		}
 	}
+}
+
+// The API server's requests come by the activator while a pod is ready that would not count them.
+func TestRequestsThatAPodWouldNotCountComeByTheActivator(t *testing.T) {
+	r := newRigThatCounts(t, func(address string) bool { return address != "127.0.0.2:80" })
+	by := func() string { return fmt.Sprint(r.set.Held("shop", "iris", "80") != nil) }
+	r.service("iris")
+	r.endpoints("iris", "127.0.0.1:80")
+	r.until("whether requests come by it for a pod that counts", "false", by)
+	r.endpoints("iris", "127.0.0.2:80")
+	r.until("whether requests come by it for a pod that does not count", "true", by)
+	r.endpoints("iris", "127.0.0.1:80")
+	r.until("whether requests come by it when that pod is gone", "false", by)
 }
 
 // The Service of the predictor says how requests are divided, and the Service of the canary where it answers. The canary has no requests held

@@ -33,10 +33,28 @@ func (p *plane) newActivator(network *clusterNetwork) (*activator.Set, error) {
 	}
 	return activator.New(activator.Options{
 		Client: client, Address: activatorIP, Log: p.log,
-		Dial: func(ctx context.Context, _, address string) (net.Conn, error) {
-			return network.dialBy(ctx, address, false)
-		},
+		Dial:   func(ctx context.Context, _, address string) (net.Conn, error) { return network.reach(ctx, address) },
+		Counts: network.counts,
 	}), nil
+}
+
+// counts reports whether requests that reach a pod at an address without the activator are counted: those on real nodes are not.
+func (n *clusterNetwork) counts(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	p := n.parts.Load()
+	return err != nil || p == nil || p.fleet.Simulated(host)
+}
+
+// reach connects the activator to a pod, on a real node too. Its requests are not counted again.
+func (n *clusterNetwork) reach(ctx context.Context, address string) (net.Conn, error) {
+	serve, actual, err := n.route(ctx, address, false)
+	if err != nil {
+		return nil, err
+	}
+	if actual {
+		return new(net.Dialer).DialContext(ctx, "tcp", address)
+	}
+	return within(serve), nil
 }
 
 // holds reports whether this process holds the requests of services: not where others run them. Its activator then knows

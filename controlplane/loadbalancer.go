@@ -22,22 +22,22 @@ func (p *plane) serveBalancers(ctx context.Context, network *clusterNetwork) err
 
 // dial connects to an address of the simulated network.
 func (n *clusterNetwork) dial(ctx context.Context, address string) (net.Conn, error) {
-	return n.dialBy(ctx, address, true)
-}
-
-// dialBy is dial; count is that of route.
-func (n *clusterNetwork) dialBy(ctx context.Context, address string, count bool) (net.Conn, error) {
-	serve, dial, err := n.route(ctx, address, count)
+	serve, actual, err := n.route(ctx, address, true)
 	if err != nil {
 		return nil, err
 	}
-	if dial {
+	if actual {
 		return nil, fmt.Errorf("%s is on a real node: only simulated pods are reached from here", address)
 	}
+	return within(serve), nil
+}
+
+// within is a connection to what serves in this process.
+func within(serve func(net.Conn)) net.Conn {
 	here, there := net.Pipe()
 	go func() {
 		defer there.Close()
 		serve(there)
 	}()
-	return here, nil
+	return here
 }

@@ -3,7 +3,8 @@
 # containerd with its shim and ctr, the program of their containers, and NVIDIA's
 # device plugin with a library that stands in for the driver's. By root with
 # apt-get it installs runc, too. Where it cannot, it says why and goes on, and
-# those tests are left out. BERTH_TEST_NODE=no leaves them out, too.
+# those tests are left out. BERTH_TEST_NODE=no leaves them out, too. In the same way it
+# installs scikit-learn for Debian's Python, for the one test that trains and serves a model.
 # usage: tools/node.sh [LDFLAGS]
 #   LDFLAGS    for go build; by default those of the Makefile
 set -eu
@@ -23,6 +24,13 @@ if ! command -v runc >/dev/null; then
 	{ apt-get update -q && apt-get install -q -y --no-install-recommends runc; } >/dev/null 2>&1 ||
 		left "apt-get install runc did not work"
 fi
+learn() { /usr/bin/python3 -c 'import sklearn' 2>/dev/null; }
+if ! learn && command -v apt-get >/dev/null; then
+	echo "  installing python3-sklearn for the test of a real model" >&2
+	export DEBIAN_FRONTEND=noninteractive
+	{ apt-get update -q && apt-get install -q -y --no-install-recommends python3-sklearn; } >/dev/null 2>&1 || true
+fi
+learn || echo "  the test of a real model on a real node is left out: it needs python3-sklearn" >&2
 flags=${1-$(make -s ldflags)}
 began=$(date +%s)
 mkdir -p bin

@@ -201,7 +201,7 @@ func (n *node) importDriver() {
 		n.t.Fatal(err)
 	}
 	archive := filepath.Join(workDir, "driver.tar")
-	if err := writeArchive(archive, image{driverImage, rootfs, "/gpuapp", []string{"PATH=/usr/bin"}}); err != nil {
+	if err := writeArchive(archive, image{name: driverImage, rootfs: rootfs, entrypoint: []string{"/gpuapp"}, env: []string{"PATH=/usr/bin"}}); err != nil {
 		n.t.Fatal(err)
 	}
 	if err := n.ctr("-n", "k8s.io", "images", "import", "--digests=false", "--local", archive); err != nil {

@@ -52,9 +52,9 @@ func writeImages(path, program string) error {
 		return err
 	}
 	return writeArchive(path,
-		image{pauseImage, rootfs, "/gpuapp", []string{"PATH=/"}},
-		image{appImage, rootfs, "/gpuapp", []string{"PATH=/"}},
-		image{allImage, rootfs, "/gpuapp", []string{"PATH=/", "NVIDIA_VISIBLE_DEVICES=all"}},
+		image{name: pauseImage, rootfs: rootfs, entrypoint: []string{"/gpuapp"}, env: []string{"PATH=/"}},
+		image{name: appImage, rootfs: rootfs, entrypoint: []string{"/gpuapp"}, env: []string{"PATH=/"}},
+		image{name: allImage, rootfs: rootfs, entrypoint: []string{"/gpuapp"}, env: []string{"PATH=/", "NVIDIA_VISIBLE_DEVICES=all"}},
 	)
 }
 
@@ -62,8 +62,9 @@ func writeImages(path, program string) error {
 type image struct {
 	name       string
 	rootfs     []byte // its only layer
-	entrypoint string
+	entrypoint []string
 	env        []string
+	user       string // "" is root
 }
 
 // writeArchive writes an archive of images for containerd to import.
@@ -118,7 +119,7 @@ func (l *layout) image(i image) (descriptor, error) {
 	rootfs := i.rootfs
 	config, err := json.Marshal(map[string]any{
 		"architecture": runtime.GOARCH, "os": "linux",
-		"config": map[string]any{"Entrypoint": []string{i.entrypoint}, "Env": i.env},
+		"config": map[string]any{"Entrypoint": i.entrypoint, "Env": i.env, "User": i.user},
 		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{digest(rootfs)}},
 	})
 	if err != nil {

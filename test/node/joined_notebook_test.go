@@ -91,26 +91,32 @@ func (j joined) notebook(t *testing.T) {
 // home makes a folder of the node a volume, and a claim of it.
 func (j joined) home(t *testing.T, claim string) {
 	t.Helper()
-	path := workDir + "/" + claim
-	if err := os.MkdirAll(path, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	storage := v1.ResourceList{v1.ResourceStorage: resource.MustParse("10Gi")}
-	modes := []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}
-	if _, err := j.client.CoreV1().PersistentVolumes().Create(t.Context(), &v1.PersistentVolume{
+	j.volume(t, claim, "", "default", claim)
+	if _, err := j.client.CoreV1().PersistentVolumeClaims("default").Create(t.Context(), &v1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: claim},
-		Spec: v1.PersistentVolumeSpec{
-			Capacity: storage, AccessModes: modes, PersistentVolumeReclaimPolicy: v1.PersistentVolumeReclaimRetain,
-			PersistentVolumeSource: v1.PersistentVolumeSource{HostPath: &v1.HostPathVolumeSource{Path: path}},
-			ClaimRef:               &v1.ObjectReference{Namespace: "default", Name: claim},
+		Spec: v1.PersistentVolumeClaimSpec{
+			AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}, StorageClassName: new(""), VolumeName: claim,
+			Resources: v1.VolumeResourceRequirements{Requests: v1.ResourceList{v1.ResourceStorage: resource.MustParse("10Gi")}},
 		},
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := j.client.CoreV1().PersistentVolumeClaims("default").Create(t.Context(), &v1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: claim},
-		Spec: v1.PersistentVolumeClaimSpec{
-			AccessModes: modes, Resources: v1.VolumeResourceRequirements{Requests: storage}, StorageClassName: new(""), VolumeName: claim,
+}
+
+// volume makes a folder of the node a volume of a class, for a claim alone.
+func (j joined) volume(t *testing.T, name, class, namespace, claim string) {
+	t.Helper()
+	path := workDir + "/" + name
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := j.client.CoreV1().PersistentVolumes().Create(t.Context(), &v1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: v1.PersistentVolumeSpec{
+			Capacity:    v1.ResourceList{v1.ResourceStorage: resource.MustParse("10Gi")},
+			AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}, PersistentVolumeReclaimPolicy: v1.PersistentVolumeReclaimRetain,
+			PersistentVolumeSource: v1.PersistentVolumeSource{HostPath: &v1.HostPathVolumeSource{Path: path}},
+			StorageClassName:       class, ClaimRef: &v1.ObjectReference{Namespace: namespace, Name: claim},
 		},
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)

@@ -82,12 +82,19 @@ func join(t *testing.T) joined {
 // joinFleet is join for a control plane that has simulated nodes, too.
 func joinFleet(t *testing.T, fleet string) joined {
 	t.Helper()
+	j := joinBare(t, fleet)
+	makeNodes(t, 4)
+	return j
+}
+
+// joinBare is joinFleet for a node without GPUs.
+func joinBare(t *testing.T, fleet string) joined {
+	t.Helper()
 	p := startPlane(t, fleet)
 	n := newNode(t)
 	p.identity(t)
 	n.kubeconfig = workDir + "/kubelet.kubeconfig"
 	n.startKubelet()
-	makeNodes(t, 4)
 	eventually(t, patience, "the kubelet registers the node", func() error {
 		_, err := p.client.CoreV1().Nodes().Get(t.Context(), nodeName, metav1.GetOptions{})
 		return err

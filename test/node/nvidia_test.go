@@ -48,7 +48,7 @@ func (n *node) importNVIDIA(gpus int) (version string) {
 		n.t.Fatal(err)
 	}
 	archive := filepath.Join(workDir, "nvidia.tar")
-	err = writeArchive(archive, image{nvidiaImage + version, rootfs, "/usr/bin/" + nvidiaPlugin, []string{
+	err = writeArchive(archive, image{name: nvidiaImage + version, rootfs: rootfs, entrypoint: []string{"/usr/bin/" + nvidiaPlugin}, env: []string{
 		"PATH=/usr/bin", "LD_LIBRARY_PATH=/driver", "NVML_STATE=/driver/state", "NVML_STILL=1",
 	}})
 	if err != nil {

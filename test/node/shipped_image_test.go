@@ -110,7 +110,7 @@ func (n *node) importShipped() {
 		n.t.Fatal(err)
 	}
 	archive := filepath.Join(workDir, "shipped.tar")
-	err = writeArchive(archive, image{shippedImage, rootfs, "/usr/bin/berth-agent", []string{
+	err = writeArchive(archive, image{name: shippedImage, rootfs: rootfs, entrypoint: []string{"/usr/bin/berth-agent"}, env: []string{
 		"PATH=/usr/bin", "NVML_STATE=/driver-root" + hostDriver + "/state",
 	}})
 	if err != nil {
