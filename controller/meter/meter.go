@@ -57,7 +57,7 @@ type Meter struct {
 	gauges  *proxy.Gauges // under mu; nil is that the cluster has not been read
 	written atomic.Int64  // when the book was last written, in milliseconds; 0 is never
 
-	followed func() // is called when all that is there has been seen; nil is not
+	followed func() // is called when all that is there has been seen, and written if that is possible; nil is not
 }
 
 // New returns a meter that writes to a book.
@@ -112,6 +112,10 @@ func (m *Meter) Run(ctx context.Context, cfg *rest.Config) error {
 	m.tally.missed()
 	m.gauges = source.gauges
 	m.mu.Unlock()
+	// A meter that is killed right after it says that it is ready is asked what it missed: the book has to say that it began.
+	if err := m.flush(ctx); ledger.Damaged(err) {
+		return err // write logs others, and tries again
+	}
 	if m.followed != nil {
 		m.followed()
 	}

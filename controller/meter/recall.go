@@ -69,18 +69,17 @@ func (t *tally) recorded(name string, g record.Gone, off time.Duration) {
 		return // it was on a node that had this name before, or the ledger has it
 	}
 	from, stated := t.begins(bound), saidEnd(p)
-	if has {
-		from = hold.From
-	}
 	if stated.IsZero() || !request.Ended(p) {
 		stated = g.At
+	}
+	if has {
+		from = hold.From
+	} else if stated.Add(-off).Before(t.began) {
+		return
 	}
 	at, end := usage.Ended(stated, from, t.alive, t.now(), off)
 	if end.Source == usage.Stated && !request.Ended(p) {
 		end.Source = usage.Recorded
-	}
-	if !has && at.Before(t.began) {
-		return
 	}
 	if !has {
 		held := *p

@@ -38,6 +38,7 @@ func agentPod(node string) *v1.Pod {
 func TestPodsThatCameAndWentUnseen(t *testing.T) {
 	r := newRig(t)
 	nodes := []*v1.Node{aNode("n", 2, 0), aNode("silent", 1, 0), aNode("far", 1, 0)}
+	nodes[0].CreationTimestamp.Time = at(-60) // before the book began
 	for _, n := range nodes {
 		r.node(n)
 	}
@@ -46,8 +47,9 @@ func TestPodsThatCameAndWentUnseen(t *testing.T) {
 	r.flush()
 	short, ended := aPod("short", "n", 1, 20), finished(aPod("done", "n", 1, 36), 51)
 	foreign := aPod("foreign", "silent", 1, 20) // a node cannot speak for another
+	early := aPod("early", "n", 1, -20)         // it was gone before the book began
 	lines := record.WriteNow(at(60))
-	for _, g := range []record.Gone{{At: at(15), Pod: aPod("known", "n", 1, 0)}, {At: at(35), Pod: short}, {At: at(55), Pod: ended}, {At: at(30), Pod: foreign}} {
+	for _, g := range []record.Gone{{At: at(-5), Pod: early}, {At: at(15), Pod: aPod("known", "n", 1, 0)}, {At: at(35), Pod: short}, {At: at(55), Pod: ended}, {At: at(30), Pod: foreign}} {
 		g.Pod = record.Slim(g.Pod)
 		line, err := record.Write(g)
 		if err != nil {

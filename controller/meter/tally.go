@@ -57,16 +57,17 @@ type tally struct {
 // newTally goes on from what the book has.
 func newTally(s *ledger.State, now func() time.Time) *tally {
 	now = forward(now)
-	if s.Began.IsZero() {
-		s.Began, s.Alive = now(), now()
+	began, alive := s.Began, s.Alive
+	if began.IsZero() {
+		began, alive = now(), now()
 	}
-	if s.Alive.After(now()) { // the clock has been set back
-		s.Alive = now()
+	if alive.After(now()) { // the clock has been set back
+		alive = now()
 	}
 	return &tally{
-		now: now, began: s.Began, alive: s.Alive, ruled: s.Alive, done: map[types.UID]bool{}, offers: &queues.Offers{}, members: queues.NewMembers(nil), namespaces: map[string]*v1.Namespace{}, owners: unread, had: func(string) bool { return false },
+		now: now, began: began, alive: alive, ruled: alive, done: map[types.UID]bool{}, offers: &queues.Offers{}, members: queues.NewMembers(nil), namespaces: map[string]*v1.Namespace{}, owners: unread, had: func(string) bool { return false },
 		nodes: map[string]*v1.Node{}, pods: map[string]map[types.UID]*v1.Pod{}, dirty: map[string]bool{}, known: s.Nodes,
-		holds: usage.NewTrack(s.Holds), ups: usage.NewTrack(s.Ups), lost: usage.NewTrack(s.Strands), price: usage.NewTrack(s.Prices), use: newUses(s),
+		holds: usage.NewTrack(s.Holds), ups: usage.NewTrack(s.Ups), lost: usage.NewTrack(s.Strands), price: usage.NewTrack(s.Prices), use: newUses(s, alive),
 		trail: trail{map[types.UID]audit.Pod{}, map[types.UID]audit.Queue{}}, taken: map[string]*taken{}, off: map[string]time.Duration{}, smallest: usage.SmallestPod,
 		waits: map[types.UID]*v1.Pod{}, holders: map[types.UID]cost.Pod{},
 	}

@@ -24,10 +24,10 @@ type uses struct {
 }
 
 // newUses goes on from what the book has.
-func newUses(s *ledger.State) uses {
+func newUses(s *ledger.State, alive time.Time) uses {
 	u := uses{watches: map[string]*usage.Watch{}, lows: usage.NewTrack(s.Lows)}
 	for _, l := range s.Lows {
-		u.watches[l.Key] = usage.ResumeWatch(l.From, s.Alive)
+		u.watches[l.Key] = usage.ResumeWatch(l.From, alive)
 	}
 	return u
 }

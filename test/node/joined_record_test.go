@@ -46,7 +46,8 @@ func (j *idling) recorded(t *testing.T) {
 		return nil
 	})
 
-	j.meter(t, dir, 2).stop(t, syscall.SIGTERM)
+	m = j.meter(t, dir, 2)
+	m.stop(t, syscall.SIGTERM)
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, "ledger.db"))
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +57,7 @@ func (j *idling) recorded(t *testing.T) {
 	var source string
 	err = db.QueryRowContext(t.Context(), "SELECT begins, ends, source, late FROM holds WHERE pod = ?", string(p.UID)).Scan(&from, &to, &source, &late)
 	if err != nil || to <= from || late != 0 || source != "recorded" && source != "stated" {
-		t.Errorf("the ledger has the pod from %d to %d (%s, up to %d later), %v", from, to, source, late, err)
+		t.Errorf("the ledger has the pod from %d to %d (%s, up to %d later), %v; the meter said:\n%s", from, to, source, late, err, tail(m.log, 20))
 	}
 }
 
