@@ -2,6 +2,9 @@ package meter
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,6 +14,8 @@ import (
 	"berth.dev/berth/controller/proxy"
 	"berth.dev/berth/core/audit"
 	"berth.dev/berth/core/usage"
+	"berth.dev/berth/internal/pause"
+	"berth.dev/berth/kube/devices"
 	"berth.dev/berth/kube/record"
 	"berth.dev/berth/kube/request"
 )
@@ -18,42 +23,67 @@ import (
 // recallAll is how long all node agents together may take to say what the meter missed.
 const recallAll = 30 * time.Second
 
+// recallAgain is how long the meter waits before it asks an agent again that did not answer: with a new version, both start at once.
+var recallAgain = time.Second
+
 // recall asks node agents for the pods that were gone while no meter was there. Without an answer
 // in time, pods that the ledger has open end when they were last seen, and others are not in it.
 func (m *Meter) recall(ctx context.Context, from *proxy.Gauges) {
 	ctx, cancel := context.WithTimeout(ctx, recallAll)
 	defer cancel()
+	const silent = "Node agents cannot be asked which pods came and went while the ledger was not there"
 	nodes, err := from.Nodes(ctx)
 	if err != nil {
-		klog.FromContext(ctx).Error(err, "Node agents cannot be asked which pods came and went while the ledger was not there")
+		klog.FromContext(ctx).Error(err, silent)
 		return
 	}
 	m.mu.Lock()
 	since := m.tally.alive.Add(-heartbeat)
 	m.mu.Unlock()
+	failed := make([]error, len(nodes))
 	slots := make(chan struct{}, readAtOnce)
 	var asks sync.WaitGroup
-	for _, node := range nodes {
+	for i, node := range nodes {
 		slots <- struct{}{}
 		asks.Go(func() {
 			defer func() { <-slots }()
-			list, said, err := from.Record(ctx, node, since)
-			if err != nil {
-				klog.FromContext(ctx).Error(err, "A node agent cannot be asked which pods came and went while the ledger was not there", "node", node)
-				return
-			}
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			off := time.Duration(0)
-			if !said.IsZero() {
-				off = usage.Off(said, m.tally.now())
-			}
-			for _, g := range list {
-				m.tally.recorded(node, g, off)
-			}
+			failed[i] = m.recallOf(ctx, from, node, since)
 		})
 	}
 	asks.Wait()
+	if err := errors.Join(failed...); err != nil {
+		left := slices.DeleteFunc(failed, func(err error) bool { return err == nil })
+		klog.FromContext(ctx).Error(left[0], silent, "nodes", len(left))
+	}
+}
+
+// recallOf asks the agent of a node, and again while it does not answer and the node is ready.
+func (m *Meter) recallOf(ctx context.Context, from *proxy.Gauges, node string, since time.Time) error {
+	list, said, err := from.Record(ctx, node, since)
+	for err != nil && !errors.Is(err, fs.ErrPermission) && m.ready(node) && pause.For(ctx, recallAgain) {
+		list, said, err = from.Record(ctx, node, since)
+	}
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	off := time.Duration(0)
+	if !said.IsZero() {
+		off = usage.Off(said, m.tally.now())
+	}
+	for _, g := range list {
+		m.tally.recorded(node, g, off)
+	}
+	return nil
+}
+
+// ready reports whether a node is.
+func (m *Meter) ready(node string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := m.tally.nodes[node]
+	return n != nil && devices.NodeReady(n)
 }
 
 // recorded notes a pod that was gone before this meter came, as the agent of its node has recorded it. The clock of the node is ahead by off. A node

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,7 +35,7 @@ func agentPod(node string) *v1.Pod {
 }
 
 // TestPodsThatCameAndWentUnseen has a meter away for an hour. One pod that it knew is deleted in that time, one comes and goes, and one
-// is of a node whose agent does not answer: what agents have recorded is charged to the minute.
+// is of a node whose agent gives nothing. The other agent answers when it has started: what agents have recorded is charged to the minute.
 func TestPodsThatCameAndWentUnseen(t *testing.T) {
 	r := newRig(t)
 	nodes := []*v1.Node{aNode("n", 2, 0), aNode("silent", 1, 0), aNode("far", 1, 0)}
@@ -58,11 +59,21 @@ func TestPodsThatCameAndWentUnseen(t *testing.T) {
 		lines = append(lines, line...)
 	}
 	asked := make(chan string, 9)
+	recallAgain = time.Millisecond
+	defer func() { recallAgain = time.Second }()
+	var starting atomic.Int32
+	starting.Store(2)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		asked <- q.URL.RequestURI() + " " + q.Header.Get(api.MetricsTokenHeader)
-		if !strings.Contains(q.URL.Path, "agent-n:") {
-			http.Error(w, "away", http.StatusServiceUnavailable)
+		switch {
+		case strings.Contains(q.URL.Path, "agent-silent:"):
+			http.Error(w, "no right", http.StatusForbidden)
 			return
+		case starting.Add(-1) >= 0:
+			http.Error(w, "starting", http.StatusServiceUnavailable)
+			return
+		case !strings.Contains(q.URL.Path, "agent-n:"):
+			t.Errorf("asked is %s", q.URL.Path)
 		}
 		_, _ = w.Write(lines)
 	}))

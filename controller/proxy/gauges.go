@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net/http"
 	"net/url"
@@ -101,7 +102,7 @@ func (g *Gauges) Text(ctx context.Context, node string) ([]byte, error) {
 }
 
 // Record returns the pods that held GPUs of a node and are gone since a time, as its node agent has recorded them, and what time it is there. Only
-// Berth's agents have a record; of other exporters there is none, and no error.
+// Berth's agents have a record; of other exporters there is none, and no error. An error that is fs.ErrPermission remains until the right is granted.
 func (g *Gauges) Record(ctx context.Context, node string, since time.Time) (gone []record.Gone, now time.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, g.Longest)
 	defer cancel()
@@ -115,8 +116,10 @@ func (g *Gauges) Record(ctx context.Context, node string, since time.Time) (gone
 		return nil, now, err
 	case status == http.StatusNotFound: // it keeps none
 		return nil, now, nil
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		return nil, now, fmt.Errorf("the node agent of node %s responds with status %d to a request for its record: deploy/agent.yaml has the ClusterRole %s: %w", node, status, api.RecordRole, fs.ErrPermission)
 	case status != http.StatusOK:
-		return nil, now, fmt.Errorf("the node agent of node %s responds with status %d to a request for its record: deploy/agent.yaml has the ClusterRole %s", node, status, api.RecordRole)
+		return nil, now, fmt.Errorf("the node agent of node %s responds with status %d to a request for its record", node, status)
 	}
 	gone, now = record.Read(raw)
 	return gone, now, nil

@@ -120,6 +120,11 @@ func (n *Node) devices(d *tally) {
 	}
 }
 
+// NodeReady reports whether the kubelet of a node says that the node is ready.
+func NodeReady(n *v1.Node) bool {
+	return slices.ContainsFunc(n.Status.Conditions, func(c v1.NodeCondition) bool { return c.Type == v1.NodeReady && c.Status == v1.ConditionTrue })
+}
+
 // remark says why a node takes no new pod for its GPUs. Order: what a person
 // did, then what broke.
 func remark(m *machine) string {

@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	reasons "berth.dev/berth/core/explain"
+	"berth.dev/berth/kube/devices"
 )
 
 // joinsFor is how long a new node may take until it offers its GPUs.
@@ -29,7 +30,7 @@ func joining(pod *v1.Pod, nodes []*v1.Node, now time.Time) string {
 		at := n.CreationTimestamp.Time
 		switch {
 		case at.IsZero() || now.Sub(at) >= joinsFor || newest != nil && !at.After(newest.CreationTimestamp.Time):
-		case len(gpuResources(n)) > 0 || !hasNVIDIACard(n) && !isAccelerated(n) || !isReady(n) || n.Spec.Unschedulable:
+		case len(gpuResources(n)) > 0 || !hasNVIDIACard(n) && !isAccelerated(n) || !devices.NodeReady(n) || n.Spec.Unschedulable:
 		case tolerates(pod, n) != nil || !mayBeSelected(pod, n):
 		default:
 			newest = n
@@ -43,10 +44,6 @@ func joining(pod *v1.Pod, nodes []*v1.Node, now time.Time) string {
 
 func isAccelerated(n *v1.Node) bool {
 	return slices.ContainsFunc(acceleratorLabels, func(key string) bool { return n.Labels[key] != "" })
-}
-
-func isReady(n *v1.Node) bool {
-	return slices.ContainsFunc(n.Status.Conditions, func(c v1.NodeCondition) bool { return c.Type == v1.NodeReady && c.Status == v1.ConditionTrue })
 }
 
 // mayBeSelected reports whether a node has the labels that a pod wants, but for those of
