@@ -290,7 +290,7 @@ func TestLargeClustersAreReadInPages(t *testing.T) {
 		{"berth gpus --no-headers", 1.7, 190, "n-0999  7 ", 0},
 		{"berth doctor", 3.5, 330, "1000 of 1000 ready", 0},
 		{"berth can -f " + manifests, 3.5, 330, "100 objects: 0 start now, 100 do not", 3},
-		{"berth can -f " + distinct, 10, 420, "100 objects: 0 start now, 100 do not", 3},
+		{"berth can -f " + distinct, 4.5, 420, "100 objects: 0 start now, 100 do not", 3},
 		{"berth can --kubeconfig " + free + " -f " + distinct, 3.5, 330, "100 objects: 100 start now", 0},
 		{"berth lint -f " + manifests, 1, 190, "1 file: 0 ok, ", 0},
 	} {

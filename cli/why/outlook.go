@@ -28,7 +28,7 @@ type Judge struct{ e *explainer }
 // NewJudge returns a judge for the pods of a cluster.
 func NewJudge(n *notebook.Notebooks) *Judge {
 	e := newExplainer(n)
-	e.commands = false // the pods to change are not there
+	e.commands, e.unnamed = false, true // the pods to change are not there, and who holds GPUs is not said
 	return &Judge{e}
 }
 

@@ -42,7 +42,9 @@ func (e *explainer) waits(ctx context.Context, r *report, s *explain.Situation) 
 		r.starts(found.Start, now)
 	}
 	r.judged(found)
-	e.nameUsers(ctx, found.Holders, s.Pods)
+	if !e.unnamed {
+		e.nameUsers(ctx, found.Holders, s.Pods)
+	}
 	r.Obstacles, r.Overtaken = found.Rejections, found.Overtaken.String()
 	for _, h := range found.Holders {
 		o := h.Oldest.Owner

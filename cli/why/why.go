@@ -129,6 +129,7 @@ type explainer struct {
 	audience  string              // see whyCommand
 	commands  bool                // helps come with the commands that make the changes
 	whole     bool                // the users of all holders are read, not of those alone that a person sees
+	unnamed   bool                // holders are not shown, so their users are not read
 }
 
 func newExplainer(n *notebook.Notebooks) *explainer {

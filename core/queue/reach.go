@@ -43,7 +43,7 @@ func Compete(a, b *Reach) bool {
 
 // Equal reports whether a and b are the same nodes, or both unknown.
 func (r *Reach) Equal(other *Reach) bool {
-	if r == nil || other == nil {
+	if r == other || r == nil || other == nil {
 		return r == other
 	}
 	return slices.Equal(r.nodes, other.nodes)

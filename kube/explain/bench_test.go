@@ -102,3 +102,44 @@ func BenchmarkPlan(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkPlanDistinct is what `berth can` computes for objects that all ask for something else, and none of which finds a place, on a
+// cluster whose GPUs are all held and in which 2,000 pods wait: what waits is read once, or again for each object.
+func BenchmarkPlanDistinct(b *testing.B) {
+	nodes, pods := fleet(2000, 8)
+	const objects = 50
+	for _, way := range []struct {
+		name string
+		read func(*explain.Situation) *explain.Situation
+	}{
+		{"once", func(s *explain.Situation) *explain.Situation { return s }},
+		{"again", explain.Relined},
+	} {
+		b.Run(way.name, func(b *testing.B) {
+			for b.Loop() {
+				p, err := explain.NewPlan(explain.Situation{Nodes: nodes, Pods: pods})
+				if err != nil {
+					b.Fatal(err)
+				}
+				for i := range objects {
+					n := &explain.Newcomers{Pods: newcomers(fmt.Sprint("distinct-", i), 1, 1+i%8, func(p *v1.Pod) {
+						p.Spec.Containers[0].Resources.Requests = kubetest.Amounts("cpu", 1+i, api.ResourceGPU, 1+i%8)
+					})}
+					if len(p.Take(n)) > 0 {
+						b.Fatal("it found a place")
+					}
+					waiting, err := p.Waiting(n, n.Pods)
+					if err != nil {
+						b.Fatal(err)
+					}
+					s := way.read(waiting)
+					s.Facts(nil, kubetest.Started)
+					if _, err := explain.Find(s, kubetest.Started); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+			b.ReportMetric(b.Elapsed().Seconds()*1000/float64(b.N*objects), "ms/object")
+		})
+	}
+}

@@ -50,22 +50,42 @@ type Situation struct {
 	Outcomes   *forecast.Outcomes              // what came of earlier estimates, which corrects them; nil: nothing
 	Idle       map[request.Owner]time.Duration // for how long owners of Pods have done nothing
 
-	counted *Cluster                // of Nodes and Pods; nil is not counted yet
-	line    []*v1.Pod               // see lined
-	planned bool                    // it is that of a newcomer of a Plan
-	reaches map[string]*queue.Reach // in Nodes, of pods by what they ask for, as far as they were asked about
+	counted *Cluster         // of Nodes and Pods; nil is not counted yet
+	line    *lineup          // of those of Pods that matter for places in line; nil is not read yet
+	placers []string         // the schedulers of Pods; nil is not read yet
+	judged  *reasons.Verdict // on Pod, of counted; nil is not judged yet
+	planned bool             // it is that of a newcomer of a Plan
 }
 
-// lined are those of Pods that matter for places in line: that wait, ask for GPUs, or belong to a gang. nil is that they were not picked
-// out: all are looked at.
-func (s *Situation) lined() []*v1.Pod {
+// lineup is that of Pods, or of those that matter for places in line, read once.
+func (s *Situation) lineup() *lineup {
 	if s.line == nil {
-		return s.Pods
+		s.line = newLineup(s.Pods, s.Nodes, s.Owners)
 	}
 	return s.line
 }
 
-// inLines reports whether a pod matters for places in line.
+// schedulers are those of Pods, looked for once.
+func (s *Situation) schedulers() []string {
+	if s.placers == nil {
+		s.placers = append([]string{}, schedulers(s.Pods)...)
+	}
+	if len(s.placers) == 0 {
+		return nil
+	}
+	return s.placers
+}
+
+// judge is what the nodes say of Pod, each asked once. The caller may set fields of the Verdict.
+func (s *Situation) judge(c *Cluster) *reasons.Verdict {
+	if s.judged == nil {
+		s.judged = c.Judge(s.Pod)
+	}
+	out := *s.judged
+	return &out
+}
+
+// inLines reports whether a pod matters for places in line: it waits, asks for GPUs, or belongs to a gang.
 func inLines(p *v1.Pod) bool {
 	g, err := request.GangOf(p)
 	return p.Spec.NodeName == "" || g != nil || err != nil || len(request.Of(p)) > 0
@@ -77,7 +97,7 @@ type Findings struct {
 	Verdict    *reasons.Verdict    // of all nodes
 	Rejections []reasons.Rejection // node by node
 	Overtaken  reasons.Overtaken   // smaller pods that came later and started first
-	Holders    []Held              // who holds GPUs that it could use, the oldest first
+	Holders    []Held              // who holds GPUs that it could use, the oldest first; of newcomers of a Plan only if owners are idle
 	Reliefs    []reasons.Relief    // changes of the pod
 	Stops      []Stop              // idle owners to stop, the longest idle first
 	Blocked    []reasons.Blocked   // what prevents preemption
@@ -108,7 +128,7 @@ func (s *Situation) cluster() (*Cluster, error) {
 func (s *Situation) with(pods []*v1.Pod, pod *v1.Pod) (*Cluster, error) {
 	c, err := s.holding(pods)
 	if err == nil {
-		c.keep(pod, s.Pods)
+		c.keep(pod, s.lineup())
 	}
 	return c, err
 }
@@ -145,9 +165,10 @@ func Find(s *Situation, now time.Time) (*Findings, error) {
 	if err != nil {
 		return nil, fmt.Errorf("look for room for %s/%s: %w", s.Pod.Namespace, s.Pod.Name, err)
 	}
-	verdict := c.Judge(s.Pod)
-	out := &Findings{
-		Verdict: verdict, Rejections: reasons.Rejections(verdict.Nodes), Overtaken: Overtaken(s.Pod, s.lined(), s.Nodes, s.Owners),
+	verdict := s.judge(c)
+	out := &Findings{Verdict: verdict, Rejections: reasons.Rejections(verdict.Nodes)}
+	if !s.planned { // one that does not exist yet was not overtaken
+		out.Overtaken = overtaken(s.Pod, s.lineup())
 	}
 	for i := range out.Overtaken.By {
 		if by := &out.Overtaken.By[i]; s.Private && !strings.HasPrefix(by.Name, s.Pod.Namespace+"/") {
@@ -157,7 +178,7 @@ func Find(s *Situation, now time.Time) (*Findings, error) {
 	if s.held(now) {
 		return out, nil // nothing of a node is what it waits for
 	}
-	out.Reliefs = c.groupReliefs(s.Pod, s.Pods)
+	out.Reliefs = c.groupReliefs(s.Pod, s.lineup().pods, verdict)
 	if g, err := request.GangOf(s.Pod); g == nil && err == nil {
 		out.Reliefs = append(out.Reliefs, adminReliefs(verdict)...)
 	}
@@ -169,12 +190,15 @@ func Find(s *Situation, now time.Time) (*Findings, error) {
 			out.Reliefs = append(out.Reliefs, help.Relief)
 		}
 	}
-	out.Holders, out.Blocked = c.InTheWay(s.Pod), c.BlockingBudgets(s.Pod, s.Budgets)
+	if !s.planned || len(s.Idle) > 0 {
+		out.Holders = c.InTheWay(s.Pod)
+	}
+	out.Blocked = c.BlockingBudgets(s.Pod, s.Budgets)
 	if len(out.Blocked) > 0 && verdict.Detail == nil && verdict.ForGPUs() {
 		verdict.Detail = &reasons.Detail{Code: reasons.CodeBudget}
 	}
 	if len(request.Of(s.Pod)) > 0 {
-		start := c.StartEstimate(s.Pod, s.lined(), s.Ends, now)
+		start := c.startEstimate(s.Pod, s.lineup(), s.Ends, now)
 		if s.RunTimes != nil && !start.Now && !s.planned && !s.Pod.CreationTimestamp.IsZero() { // a Plan says when newcomers start
 			likely, err := c.Starts(s.Pods, s.RunTimes, s.Outcomes, s.Ends, now)
 			if err != nil {
@@ -192,7 +216,7 @@ func Find(s *Situation, now time.Time) (*Findings, error) {
 // because no scheduler looks at it.
 func (s *Situation) held(now time.Time) bool {
 	f := reasons.Facts{
-		Pod: PodFacts(s.Pod, nil), Scheduler: s.Pod.Spec.SchedulerName, Schedulers: schedulers(s.Pods), Waited: now.Sub(s.Pod.CreationTimestamp.Time),
+		Pod: PodFacts(s.Pod, nil), Scheduler: s.Pod.Spec.SchedulerName, Schedulers: s.schedulers(), Waited: now.Sub(s.Pod.CreationTimestamp.Time),
 	}
 	return len(s.BadClaims)+len(s.NoClaims) > 0 || len(s.Pod.Spec.SchedulingGates) > 0 || f.Unhandled()
 }
@@ -213,7 +237,7 @@ func (s *Situation) stops(holders []Held) []Stop {
 		if err != nil {
 			continue
 		}
-		if node, ok := without.startsNow(s.Pod, s.Pods); ok {
+		if node, ok := without.startsNow(s.Pod, s.lineup()); ok {
 			out = append(out, Stop{Owner: o, Idle: s.Idle[o], Node: node})
 		}
 	}
@@ -242,18 +266,16 @@ func (s *Situation) Facts(events []v1.Event, now time.Time) reasons.Facts {
 		}
 		return f
 	}
-	f.Schedulers = schedulers(s.Pods)
+	f.Schedulers = s.schedulers()
 	if s.Queues != nil {
 		f.Quota, f.User = s.Queues.Verdict(pod), s.Queues.UserOf(pod)
 	}
 	if c, err := s.cluster(); err == nil {
-		f.Verdict, f.Group = c.Judge(pod), c.Group(pod, s.Pods)
+		f.Verdict = s.judge(c)
+		f.Group = c.group(pod, s.lineup().pods, f.Verdict)
 	}
 	if len(f.GPUs) > 0 {
-		if s.reaches == nil {
-			s.reaches = map[string]*queue.Reach{}
-		}
-		f.Place = placeInLine(pod, s.lined(), s.Nodes, s.Owners, s.reaches)
+		f.Place = s.lineup().place(pod)
 	}
 	f.Joining, f.Pool = joining(pod, s.Nodes, now), s.Pool
 	return f

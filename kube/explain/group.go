@@ -14,6 +14,11 @@ import (
 // Group is what the gang of pod needs as a whole, with its members among pods; nil is
 // that pod is in no gang, or asks for no GPUs.
 func (t *Cluster) Group(pod *v1.Pod, pods []*v1.Pod) *reasons.Group {
+	return t.group(pod, pods, nil)
+}
+
+// group is Group with what the nodes say of pod; nil is that they were not asked.
+func (t *Cluster) group(pod *v1.Pod, pods []*v1.Pod, v *reasons.Verdict) *reasons.Group {
 	g, err := request.GangOf(pod)
 	asks := AmountsOf(pod)
 	if g == nil || err != nil || len(asks) == 0 {
@@ -42,7 +47,10 @@ func (t *Cluster) Group(pod *v1.Pod, pods []*v1.Pod) *reasons.Group {
 	if out.Waiting = len(waiting); out.Members > there { // those that are still to come ask for the same
 		out.Needed += int64(out.Members-there) * asks[0].Count
 	}
-	out.Total = t.Judge(pod).Total
+	if v == nil {
+		v = t.Judge(pod)
+	}
+	out.Total = v.Total
 	a := &ask{pod: pod, required: nodeaffinity.GetRequiredNodeAffinity(pod)}
 	for _, n := range t.nodes {
 		if i, ok := t.snapshot.Find(n.Name); ok && len(unselected(a, n)) == 0 && tolerates(pod, n) == nil {
@@ -70,15 +78,15 @@ func (t *Cluster) placeAll(pods []*v1.Pod) int {
 
 // groupReliefs are the reliefs of pod. Those of a member of a gang are only the ones with
 // which all members that have no node would find a place now together, each with the
-// same change.
-func (t *Cluster) groupReliefs(pod *v1.Pod, pods []*v1.Pod) []reasons.Relief {
-	g := t.Group(pod, pods)
+// same change. v is what the nodes say of pod.
+func (t *Cluster) groupReliefs(pod *v1.Pod, pods []*v1.Pod, v *reasons.Verdict) []reasons.Relief {
+	g := t.group(pod, pods, v)
 	if g == nil {
-		return t.Reliefs(pod)
+		return reliefs(pod, t.helps(pod, v))
 	}
 	waiting := max(g.Waiting, g.Members-g.Placed)
 	var out []reasons.Relief
-	for _, h := range t.Helps(pod) {
+	for _, h := range t.helps(pod, v) {
 		all := make([]*v1.Pod, waiting)
 		for i := range all {
 			all[i] = h.Pod

@@ -24,17 +24,16 @@ type kept struct {
 // keep has the cluster count as held what is kept for pods that come before pod: the free GPUs, up
 // to what they ask for, of the nodes to which they are nominated, or which Berth's scheduler
 // reserves for them.
-func (t *Cluster) keep(pod *v1.Pod, pods []*v1.Pod) {
+func (t *Cluster) keep(pod *v1.Pod, line *lineup) {
 	best := placement.NewBestFit(placement.Setup{Cluster: t.snapshot})
-	tickets := request.Tickets(pods, t.owners)
-	for _, p := range pods {
-		node, reserved := keptNode(p)
-		if node == "" || p.Namespace == pod.Namespace && p.Name == pod.Name {
+	for _, p := range line.keptFor() {
+		if p.Namespace == pod.Namespace && p.Name == pod.Name {
 			continue
 		}
+		node, reserved := keptNode(p)
 		first := request.Priority(p) >= request.Priority(pod)
 		if reserved {
-			first = queue.Compare(tickets(p), tickets(pod)) < 0
+			first = queue.Compare(line.ticket(p), line.ticket(pod)) < 0
 		}
 		n := t.nodeOf(node)
 		i, found := t.snapshot.Find(node)

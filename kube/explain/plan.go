@@ -26,7 +26,8 @@ type Plan struct {
 	by    placement.Policy
 	index *placement.Index
 	line  []*v1.Pod // of the Pods of of, those that inLines has
-	ahead []*v1.Pod // of line, those that may get a place before
+	read  *lineup   // of line, but for those of no gang that got a place; nil is not read since one of a gang did
+	ahead *lineup   // of line as it was first, those that may get a place before
 	apart bool      // a pod keeps away from others by their labels
 	left  []*v1.Pod // newcomers that wait: see Leave
 
@@ -55,13 +56,14 @@ func NewPlan(s Situation) (*Plan, error) {
 	c.SetQueues(s.Queues)
 	c.owners = s.Owners
 	p := &Plan{of: s, c: c}
-	p.of.Pods, p.of.reaches = slices.Clone(s.Pods), map[string]*queue.Reach{}
+	p.of.Pods = slices.Clone(s.Pods)
 	p.by, p.index = c.policyOf(s.Pods)
 	p.line = slices.DeleteFunc(slices.Clone(s.Pods), func(pod *v1.Pod) bool { return !inLines(pod) })
-	p.ahead = slices.DeleteFunc(slices.Clone(p.line), func(pod *v1.Pod) bool {
+	ahead := slices.DeleteFunc(slices.Clone(p.line), func(pod *v1.Pod) bool {
 		node, _ := keptNode(pod)
 		return node != "" || waitsForQuota(pod)
 	})
+	p.ahead, p.of.placers = newLineup(ahead, s.Nodes, s.Owners), append([]string{}, schedulers(s.Pods)...)
 	p.apart = slices.ContainsFunc(s.Pods, keepsApart)
 	return p, nil
 }
@@ -94,6 +96,9 @@ func (p *Plan) Take(n *Newcomers) []*Taken {
 	for _, one := range taken {
 		if p.c.snapshot.Assume(&one.placement) == nil {
 			p.of.Pods, p.line = append(p.of.Pods, one.Pod), append(p.line, one.Pod)
+			if gangKey(one.Pod) != "" {
+				p.read = nil // the turns of others of its gang change
+			}
 			p.apart = p.apart || keepsApart(one.Pod)
 		}
 	}
@@ -126,8 +131,8 @@ func (p *Plan) held(pod *v1.Pod) bool {
 // NoScheduler returns the schedulers that place pods here, sorted, where that of a pod is none of them; nil is that it is,
 // or that none is known.
 func (p *Plan) NoScheduler(pod *v1.Pod) []string {
-	known := schedulers(p.of.Pods)
-	if pod.Spec.SchedulerName == "" || pod.Spec.SchedulerName == v1.DefaultSchedulerName || slices.Contains(known, pod.Spec.SchedulerName) {
+	known := p.of.placers // none of those that got a place since: their conditions are gone
+	if len(known) == 0 || pod.Spec.SchedulerName == "" || pod.Spec.SchedulerName == v1.DefaultSchedulerName || slices.Contains(known, pod.Spec.SchedulerName) {
 		return nil
 	}
 	return known
@@ -136,7 +141,7 @@ func (p *Plan) NoScheduler(pod *v1.Pod) []string {
 // takeAfter is Take after those that come before the newcomers have their places.
 func (p *Plan) takeAfter(n *Newcomers) []*Taken {
 	first := n.Pods[0]
-	p.c.keep(first, p.line)
+	p.c.keep(first, p.lineup())
 	mine := p.c.candidates(first, p.c.ties)
 	before := p.c.before(first, &mine, p.ahead)
 	if len(before) > mostAhead {
@@ -247,13 +252,22 @@ func (p *Plan) Waiting(n *Newcomers, left []*v1.Pod) (*Situation, error) {
 		return nil, err
 	}
 	s := p.of
-	s.Pod, s.Pods, s.line = left[0], slices.Concat(p.of.Pods, left), slices.Concat(p.line, left)
+	s.Pod, s.Pods, s.line = left[0], slices.Concat(p.of.Pods, left), p.lineup().with(left)
 	s.Volumes, s.BadClaims, s.NoClaims = n.Volumes, n.BadClaims, n.NoClaims
 	p.fresh.SetVolumes(n.Volumes)
 	p.fresh.quotas = s.Quotas
-	p.fresh.keep(s.Pod, p.line)
+	p.fresh.keep(s.Pod, p.lineup())
 	s.counted, s.planned = p.fresh, true
+	s.placers = slices.Compact(slices.AppendSeq([]string{}, slices.Values(slices.Sorted(slices.Values(slices.Concat(p.of.placers, schedulers(left)))))))
 	return &s, nil
+}
+
+// lineup is that of line.
+func (p *Plan) lineup() *lineup {
+	if p.read == nil {
+		p.read = newLineup(p.line, p.of.Nodes, p.of.Owners)
+	}
+	return p.read
 }
 
 // SetQuotas sets the ResourceQuotas of the namespace whose pods are planned next.

@@ -79,27 +79,5 @@ func ReachOf(pod *v1.Pod, nodes []*v1.Node) *queue.Reach {
 // to some node that it could go to. It is zero where the scheduler has not looked at
 // it. Without nodes all that ask for the resource count. owners finds the training jobs of pods, as request.Tickets has it.
 func PlaceInLine(pod *v1.Pod, pods []*v1.Pod, nodes []*v1.Node, owners request.Owners) reasons.Place {
-	return placeInLine(pod, pods, nodes, owners, map[string]*queue.Reach{})
-}
-
-// placeInLine is PlaceInLine with the reach of pods that ask for the same, as far as it was found before.
-func placeInLine(pod *v1.Pod, pods []*v1.Pod, nodes []*v1.Node, owners request.Owners, reaches map[string]*queue.Reach) reasons.Place {
-	lines, tickets := reasons.NewLines(), request.Tickets(pods, owners)
-	reachOf := func(p *v1.Pod) *queue.Reach {
-		key := askKey(p, false)
-		if _, known := reaches[key]; !known {
-			reaches[key] = ReachOf(p, nodes)
-		}
-		return reaches[key]
-	}
-	for _, p := range pods {
-		if want := AmountsOf(p); len(want) > 0 && request.InLine(p) {
-			lines.Put(reasons.Member{
-				Namespace: p.Namespace, Name: p.Name, Resource: want[0].Resource, Count: want[0].Count, Waits: true,
-				Ticket: tickets(p), Reach: reachOf(p),
-			})
-		}
-	}
-	m := reasons.Member{Namespace: pod.Namespace, Name: pod.Name}
-	return lines.Place(m.ID())
+	return newLineup(pods, nodes, owners).place(pod)
 }

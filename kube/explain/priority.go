@@ -54,7 +54,7 @@ func (s *Situation) byPriority() (help Help, ok bool) {
 		if err != nil {
 			return Help{}, false
 		}
-		node, fits := on.startsNow(judged, s.Pods)
+		node, fits := on.startsNow(judged, s.lineup())
 		if !fits {
 			continue
 		}
@@ -87,7 +87,7 @@ func (s *Situation) Preempts() (node string, ok bool) {
 	if err != nil {
 		return "", false
 	}
-	return on.startsNow(s.Pod, s.Pods)
+	return on.startsNow(s.Pod, s.lineup())
 }
 
 // quotaRefuses reports whether a quota would not let a pod be created in the place of another.

@@ -27,9 +27,12 @@ type Help struct {
 }
 
 // Reliefs are Helps without their pods.
-func (t *Cluster) Reliefs(pod *v1.Pod) []reasons.Relief {
+func (t *Cluster) Reliefs(pod *v1.Pod) []reasons.Relief { return reliefs(pod, t.Helps(pod)) }
+
+// reliefs are helps of pod without their pods.
+func reliefs(pod *v1.Pod, helps []Help) []reasons.Relief {
 	var out []reasons.Relief
-	for _, h := range t.Helps(pod) {
+	for _, h := range helps {
 		h.Command = command(pod, h.Pod)
 		out = append(out, h.Relief)
 	}
@@ -40,11 +43,14 @@ func (t *Cluster) Reliefs(pod *v1.Pod) []reasons.Relief {
 // now, the best first: single ones, and pairs only if no single one does. Each was
 // judged in full, on every check, on the cluster as it is; what does not help is left
 // out.
-func (t *Cluster) Helps(pod *v1.Pod) []Help {
+func (t *Cluster) Helps(pod *v1.Pod) []Help { return t.helps(pod, nil) }
+
+// helps is Helps with what the nodes say of pod; nil is that they were not asked.
+func (t *Cluster) helps(pod *v1.Pod, v *reasons.Verdict) []Help {
 	if _, fits := t.Fits(pod); fits {
 		return nil // it waits for something that no change of these removes
 	}
-	changes := t.changes(pod)
+	changes := t.changes(pod, v)
 	var out []Help
 	if h, ok := t.fewer(pod); ok {
 		out = append(out, h)
@@ -69,7 +75,7 @@ func (t *Cluster) Helps(pod *v1.Pod) []Help {
 		if h, ok := t.fewer(changed); ok {
 			add(h)
 		}
-		for _, second := range t.changes(changed) {
+		for _, second := range t.changes(changed, nil) {
 			if h, ok := t.try(changed, second); ok {
 				add(h)
 			}
@@ -89,8 +95,8 @@ func (t *Cluster) try(pod *v1.Pod, c change) (Help, bool) {
 // mostPairs is how many double changes are shown.
 const mostPairs = 3
 
-// changes are those that could help a pod at all, by what nodes lack for it.
-func (t *Cluster) changes(pod *v1.Pod) []change {
+// changes are those that could help a pod at all, by what nodes lack for it: v, or nil if they were not asked.
+func (t *Cluster) changes(pod *v1.Pod, v *reasons.Verdict) []change {
 	anywhere := change{"leave the node selector and affinity out", func(p *v1.Pod) {
 		p.Spec.NodeSelector = nil
 		if p.Spec.Affinity != nil {
@@ -112,7 +118,10 @@ func (t *Cluster) changes(pod *v1.Pod) []change {
 			}
 		}
 	}
-	causes := t.Judge(pod).Causes
+	if v == nil {
+		v = t.Judge(pod)
+	}
+	causes := v.Causes
 	for i := range causes {
 		add(t.changesFor(pod, &causes[i].Gap))
 	}

@@ -3,7 +3,6 @@ package explain
 import (
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -30,10 +29,19 @@ type KnownEnds struct {
 // deletion, and what known says of their owners. pods are those of the Trial; those
 // among them that wait and come before pod get room first.
 func (t *Cluster) StartEstimate(pod *v1.Pod, pods []*v1.Pod, known KnownEnds, now time.Time) reasons.Estimate {
+	return t.startEstimate(pod, newLineup(pods, nil, t.owners), known, now)
+}
+
+// startEstimate is StartEstimate with pods that were read before.
+func (t *Cluster) startEstimate(pod *v1.Pod, line *lineup, known KnownEnds, now time.Time) reasons.Estimate {
 	if g, err := request.GangOf(pod); g != nil || err != nil {
 		return reasons.Estimate{Unknown: "the gang starts together, and too little is known of how long the workloads run that hold GPUs"}
 	}
 	mine := t.candidates(pod, t.ties)
+	before := t.before(pod, &mine, line)
+	if len(before) > mostAhead {
+		return reasons.Estimate{Ahead: len(before), Unknown: fmt.Sprintf("more than %d pods are ahead of it", mostAhead)}
+	}
 	var holders []reasons.Holder
 	var of []int // their positions in t.held
 	for i, p := range t.heldBy {
@@ -44,10 +52,6 @@ func (t *Cluster) StartEstimate(pod *v1.Pod, pods []*v1.Pod, known KnownEnds, no
 			}
 			holders, of = append(holders, h), append(of, i)
 		}
-	}
-	before := t.before(pod, &mine, pods)
-	if len(before) > mostAhead {
-		return reasons.Estimate{Ahead: len(before), Unknown: fmt.Sprintf("more than %d pods are ahead of it", mostAhead)}
 	}
 	best := placement.NewBestFit(placement.Setup{Cluster: t.snapshot})
 	return reasons.EstimateStart(now, len(before), holders, func(gone []int) bool {
@@ -78,14 +82,14 @@ type candidates struct {
 // tolerates and reaches.
 func (t *Cluster) candidates(pod *v1.Pod, ties []VolumeTopology) candidates {
 	var out candidates
-	asked, ties, b := request.Of(pod), tiesOf(pod, ties), t.barsOf(pod)
+	asked, ties, b, a := request.Of(pod), tiesOf(pod, ties), t.barsOf(pod), &ask{pod: pod}
 	for _, n := range t.nodes {
 		i, found := t.snapshot.Find(n.Name)
 		if !found || !offers(asked, n) || !selects(pod, n) || tolerates(pod, n) != nil || !reached(n, ties) || b.on(n) != 0 {
 			continue
 		}
 		if d := t.dividedOf(n); d.err == nil {
-			out.nodes, out.asks = append(out.nodes, i), append(out.asks, request.Demand(pod, d.Sharing))
+			out.nodes, out.asks = append(out.nodes, i), append(out.asks, a.demand(d.Sharing))
 		}
 	}
 	return out
@@ -124,18 +128,18 @@ func (s *candidates) take(on *cluster.Snapshot, by placement.Policy) bool {
 
 // before are the pods that wait for a node that pod could have, and come before it,
 // in their order. Where they are more than mostAhead, only that is known of them: one more, without nodes.
-func (t *Cluster) before(pod *v1.Pod, mine *candidates, pods []*v1.Pod) []candidates {
-	tickets := sync.OnceValue(func() func(*v1.Pod) queue.Ticket { return request.Tickets(pods, t.owners) }) // of all pods: not always needed
-	first := func(a, b *v1.Pod) int { return queue.Compare(tickets()(a), tickets()(b)) }
+func (t *Cluster) before(pod *v1.Pod, mine *candidates, line *lineup) []candidates {
+	first := func(a, b *v1.Pod) int { return queue.Compare(line.ticket(a), line.ticket(b)) }
 	reach := mine.reach(t)
 	var compete []*v1.Pod
-	for _, p := range pods {
-		if p.Namespace == pod.Namespace && p.Name == pod.Name || !request.InLine(p) || len(request.Of(p)) == 0 {
+	for s := range line.each {
+		p := s.pod
+		if p.Namespace == pod.Namespace && p.Name == pod.Name {
 			continue
 		}
 		// One that is not made yet comes behind all of its priority.
 		earlier := pod.CreationTimestamp.IsZero() && request.Priority(p) >= request.Priority(pod) || first(p, pod) < 0
-		if earlier && queue.Compete(reach, t.reachOf(p)) {
+		if earlier && queue.Compete(reach, t.reachOf(s)) {
 			if compete = append(compete, p); len(compete) > mostAhead {
 				return make([]candidates, len(compete)) // so many are only counted
 			}
@@ -150,15 +154,14 @@ func (t *Cluster) before(pod *v1.Pod, mine *candidates, pods []*v1.Pod) []candid
 }
 
 // reachOf is ReachOf the nodes that take pods, found once for pods that ask for the same.
-func (t *Cluster) reachOf(p *v1.Pod) *queue.Reach {
-	key := askKey(p, false)
-	r, known := t.reaches[key]
+func (t *Cluster) reachOf(s *seat) *queue.Reach {
+	r, known := t.reaches[s.key]
 	if !known {
 		if t.reaches == nil {
 			t.reaches = map[string]*queue.Reach{}
 		}
-		r = ReachOf(p, t.nodes)
-		t.reaches[key] = r
+		r = ReachOf(s.pod, t.nodes)
+		t.reaches[s.key] = r
 	}
 	return r
 }

@@ -9,9 +9,9 @@ import (
 
 // startsNow returns a node on which pod fits now after all that wait for the same nodes and
 // come before it have got their places; of a gang, all members that wait must find one.
-func (t *Cluster) startsNow(pod *v1.Pod, pods []*v1.Pod) (node string, ok bool) {
+func (t *Cluster) startsNow(pod *v1.Pod, line *lineup) (node string, ok bool) {
 	mine := t.candidates(pod, t.ties)
-	before := t.before(pod, &mine, pods)
+	before := t.before(pod, &mine, line)
 	if len(before) > mostAhead {
 		return "", false
 	}
@@ -32,7 +32,7 @@ func (t *Cluster) startsNow(pod *v1.Pod, pods []*v1.Pod) (node string, ok bool) 
 	if node, ok = t.Fits(pod); !ok {
 		return "", false
 	}
-	if group := t.Group(pod, pods); group == nil || group.Fit < group.Waiting || group.Needed > group.Free {
+	if group := t.Group(pod, line.pods); group == nil || group.Fit < group.Waiting || group.Needed > group.Free {
 		return "", false
 	}
 	return node, true
