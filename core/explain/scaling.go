@@ -44,7 +44,7 @@ func (f *Facts) scaling() diagnosis {
 	switch {
 	case has("quota", "vcpulimitexceeded", "limitexceeded"):
 		return diagnosis{CodeCloudQuota, Queued, held + "the cloud account's quota allows no more such nodes; ask for a larger quota in that region" + said}
-	case has("insufficientinstancecapacity", "resource_pool_exhausted", "stockout", "out of stock", "allocationfailed", "insufficient capacity"):
+	case has("insufficientinstancecapacity", "resource_pool_exhausted", "stockout", "out of stock", "out of resources", "allocationfailed", "insufficient capacity"):
 		return diagnosis{CodeStockOut, Queued, held + "the cloud has no such machines free in that zone now; allow other zones, other machine types, or on-demand ones" + said}
 	case has("max node group size reached", "max cluster", "limits exceeded", "exceed limits", "limit reached"):
 		return diagnosis{CodeGroupFull, Queued, held + "node groups are as large as they may become; an administrator raises the limit of the group" + said}
