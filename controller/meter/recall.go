@@ -104,7 +104,7 @@ func (t *tally) recorded(name string, g record.Gone, off time.Duration) {
 	}
 	if has {
 		from = hold.From
-	} else if stated.Add(-off).Before(t.began) {
+	} else if stated.Add(-off).Before(t.began.Truncate(time.Second)) { // what is stated is in seconds
 		return
 	}
 	at, end := usage.Ended(stated, from, t.alive, t.now(), off)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,12 +29,18 @@ func (j *idling) recorded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, patience, "the pod runs", func() error {
+	eventually(t, patience, "the pod has run for longer than the second in which Kubernetes says that it began", func() error {
 		is, err := pods.Get(t.Context(), p.Name, metav1.GetOptions{})
-		if err == nil && is.Status.Phase != v1.PodRunning {
-			err = fmt.Errorf("pod brief is %s: %s", is.Status.Phase, j.state(t, p.Name))
+		switch {
+		case err != nil:
+			return err
+		case is.Status.Phase != v1.PodRunning:
+			return fmt.Errorf("pod brief is %s: %s", is.Status.Phase, j.state(t, p.Name))
 		}
-		return err
+		if ran := time.Since(is.Status.ContainerStatuses[0].State.Running.StartedAt.Time); ran < 2*time.Second {
+			return fmt.Errorf("pod brief has run for %v", ran)
+		}
+		return nil
 	})
 	if err := pods.Delete(t.Context(), p.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
