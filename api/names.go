@@ -202,7 +202,8 @@ const (
 	AnnotationNotebookRetry = "berth.dev/notebook-retry"
 
 	// LabelManagedBy, on a CustomResourceDefinition, says with the value "berth"
-	// that Berth has put it there and may change it.
+	// that Berth has put it there and may change it; on a PodDisruptionBudget with a
+	// controller, that Berth writes it by default, so it does not count against preemption.
 	LabelManagedBy = "berth.dev/managed-by"
 
 	// AnnotationDefinition, on a CustomResourceDefinition of Berth's, is the hash of
@@ -327,6 +328,9 @@ const (
 	// AnnotationRollout, on an InferenceService, is how a new revision of it takes the place of the one before: a name of
 	// core/serving.Rollouts.
 	AnnotationRollout = "berth.dev/rollout"
+	// AnnotationDisruptionBudget, on an InferenceService, says with the value "none" that Berth writes no PodDisruptionBudget for it while
+	// its replicas stay where they are.
+	AnnotationDisruptionBudget = "berth.dev/disruption-budget"
 	// AnnotationScaleToZeroAfter, on an InferenceService with minReplicas 0, is how long after the last request its last
 	// replica ends: a duration such as "10m". AnnotationScaleDownAfter is how long fewer replicas must have been
 	// enough before one ends.

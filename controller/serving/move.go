@@ -17,6 +17,7 @@ import (
 
 	"berth.dev/berth/api"
 	rules "berth.dev/berth/core/serving"
+	"berth.dev/berth/kube/request"
 	objects "berth.dev/berth/kube/serving"
 )
 
@@ -91,8 +92,8 @@ func (p *pass) leaves() string {
 	return why
 }
 
-// protect keeps replicas that move from being evicted too early: by a budget that is there for this time alone. Where a budget of the
-// user's own is about the pods, that one counts: two of them would forbid each eviction.
+// protect keeps replicas from being evicted all at once, and those that move from being evicted too early. Where a budget of the user's is
+// about the pods, that one counts: two of them would forbid each eviction.
 func (p *pass) protect(ctx context.Context, seen *rules.Seen) error {
 	if p.made == nil {
 		return nil
@@ -105,9 +106,10 @@ func (p *pass) protect(ctx context.Context, seen *rules.Seen) error {
 	var own *policyv1.PodDisruptionBudget
 	for i := range list.Items {
 		b := &list.Items[i]
-		if metav1.IsControlledBy(b, p.object) {
+		switch {
+		case metav1.IsControlledBy(b, p.object):
 			own = b
-		} else if p.made.Covers(b) {
+		case !request.Yields(b) && p.made.Covers(b):
 			is = false
 		}
 	}
@@ -159,7 +161,10 @@ func (r *reconciler) onNode(ctx context.Context, o client.Object) (out []reconci
 	return out
 }
 
-// besideBudget requests a pass over each service of the namespace of a disruption budget.
+// besideBudget requests a pass over the service whose disruption budget an object is, or over each of its namespace.
 func (r *reconciler) besideBudget(ctx context.Context, o client.Object) []reconcile.Request {
+	if b, ok := o.(*policyv1.PodDisruptionBudget); ok && request.Yields(b) {
+		return ofChild(ctx, b)
+	}
 	return r.services(ctx, client.InNamespace(o.GetNamespace()))
 }

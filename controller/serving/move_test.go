@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/api"
+	"berth.dev/berth/api/kserve"
 	rules "berth.dev/berth/core/serving"
 	objects "berth.dev/berth/kube/serving"
 )
@@ -90,7 +91,7 @@ func TestAReplicaMovesBeforeItsNodeIsDrained(t *testing.T) {
 	w.pod("p", on("a"))
 	w.pod("q", on("b"))
 	w.pass()
-	w.is("at rest", 2, -1)
+	w.is("at rest", 2, 1)
 	w.cordon("a", true)
 	w.pass()
 	w.is("when a node is cordoned", 3, 2)
@@ -110,7 +111,7 @@ func TestAReplicaMovesBeforeItsNodeIsDrained(t *testing.T) {
 	w.is("when the new one answers", 2, 2)
 	w.end("p")
 	w.pass()
-	w.is("when the old one has ended", 2, -1)
+	w.is("when the old one has ended", 2, 1)
 	w.says("Ready", "True", "MinimumReplicasAvailable: 2 of 2 replicas ready")
 	if n := w.pass(); n != 0 {
 		t.Errorf("a pass over a service at rest writes %d times", n)
@@ -130,7 +131,7 @@ func TestAMoveWithoutRoom(t *testing.T) {
 	w.says("Ready", "True", "a replica is to move, as node a is cordoned, and the one for its place waits: no node has a free GPU")
 	w.cordon("a", false)
 	w.pass()
-	w.is("when the node stays after all", 2, -1)
+	w.is("when the node stays after all", 2, 1)
 	if w.cost("p") != "" {
 		t.Errorf("a pod whose node stays costs %s", w.cost("p"))
 	}
@@ -174,6 +175,53 @@ func TestABudgetOfTheUserCounts(t *testing.T) {
 	}
 	w.pass()
 	w.is("when it is there again", 3, -1)
+}
+
+// change writes another form of the service.
+func (w *world) change(edit func(o *kserve.InferenceService)) {
+	w.t.Helper()
+	o := w.service()
+	edit(o)
+	if err := w.client.Update(context.Background(), o); err != nil {
+		w.t.Fatal(err)
+	}
+	w.pass()
+}
+
+func TestReplicasAreEvictedOneAfterTheOther(t *testing.T) {
+	scale := func(from, to string) func(*kserve.InferenceService) {
+		return func(o *kserve.InferenceService) {
+			o.Spec.Raw = []byte(strings.Replace(string(o.Spec.Raw), `"minReplicas":`+from, `"minReplicas":`+to, 1))
+		}
+	}
+	note := func(value string) func(*kserve.InferenceService) {
+		return func(o *kserve.InferenceService) {
+			o.Annotations = map[string]string{api.AnnotationDisruptionBudget: value}
+		}
+	}
+	w := newWorld(t, two, nodes()...)
+	w.pass()
+	w.is("before any answers", 2, 1)
+	w.pod("p", on("a"))
+	w.pod("q", on("b"))
+	w.pass()
+	if n := w.pass(); n != 0 {
+		t.Errorf("a pass over a service at rest writes %d times", n)
+	}
+	w.change(scale("2", "3"))
+	w.is("with three replicas", 3, 2)
+	w.change(scale("3", "1"))
+	w.is("with a single replica", 1, -1)
+	w.change(scale("1", "2"))
+	w.is("with two again", 2, 1)
+	w.change(note("none"))
+	w.is("where the user wants none", 2, -1)
+	w.change(note("two"))
+	w.says("Ready", "False", `InvalidPredictorSpec: annotation berth.dev/disruption-budget: "two" is not a valid value; use none, or write a PodDisruptionBudget, which takes the place of Berth's`)
+	w.change(note(""))
+	w.is("where the user says nothing", 2, 1)
+	w.change(func(o *kserve.InferenceService) { o.Annotations = map[string]string{kserve.AnnotationStop: "true"} })
+	w.is("when it is stopped", 0, -1)
 }
 
 func TestARolloutMovesReplicasItself(t *testing.T) {

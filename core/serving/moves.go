@@ -31,13 +31,16 @@ func Staying(replicas []Replica) (n int) {
 	return n
 }
 
-// Budget is how many replicas have to answer after an eviction that others ask for, as `kubectl drain` does, while some leave their nodes. ok
-// is false while none does. As many as are wanted have to while their places elsewhere are made ready. If there is no room for one, or its
-// model cannot be loaded, nothing else would end the wait: those that leave may be evicted, one after the other, and the others may not.
+// Budget is how many replicas have to answer after an eviction that others ask for, as `kubectl drain` does. ok is false if any may be evicted.
+// From two on, replicas are evicted one after the other, unless the user does not want that. While some leave their nodes, as many as are
+// wanted have to answer until their places elsewhere are ready. If there is no room for one, or its model cannot be loaded, nothing else would
+// end the wait: those that leave may be evicted, one after the other, and the others may not.
 func (s *Seen) Budget() (least int, ok bool) {
 	switch {
-	case s.Leaves == "" || s.Wanted == 0:
+	case s.Wanted == 0:
 		return 0, false
+	case s.Leaves == "":
+		return s.Wanted - 1, s.Wanted > 1 && !s.Service.Unprotected
 	case s.Waits == "" && s.Fault == nil:
 		return s.Wanted, true
 	}

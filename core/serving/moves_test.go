@@ -1,6 +1,7 @@
 package serving_test
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 
@@ -50,8 +51,12 @@ func TestBudget(t *testing.T) {
 		seen  serving.Seen
 		least int // -1 is no limit
 	}{
-		{"no limit while all nodes stay", serving.Seen{Wanted: 3, Ready: 3, Stay: 3}, -1},
+		{"all but one while all nodes stay", serving.Seen{Wanted: 3, Ready: 3, Stay: 3}, 2},
+		{"also while one has no GPU, so the next is evicted when that one answers", serving.Seen{Wanted: 3, Ready: 2, Stay: 2, Waits: full}, 2},
+		{"no limit for a single replica, which would hold up all that empties its node", serving.Seen{Wanted: 1, Ready: 1, Stay: 1}, -1},
 		{"no limit for a service without replicas", serving.Seen{Leaves: why}, -1},
+		{"no limit where the user wants none", serving.Seen{Service: &serving.Service{Unprotected: true}, Wanted: 3, Ready: 3, Stay: 3}, -1},
+		{"replicas that move are protected all the same", serving.Seen{Service: &serving.Service{Unprotected: true}, Wanted: 2, Ready: 2, Stay: 1, Leaves: why}, 2},
 		{"as many as are wanted while the new one starts", serving.Seen{Wanted: 1, Ready: 1, Leaves: why}, 1},
 		{"the only one may be evicted if there is no room for another", serving.Seen{Wanted: 1, Ready: 1, Leaves: why, Waits: full}, 0},
 		{"one of two that leave may be evicted if there is no room", serving.Seen{Wanted: 2, Ready: 2, Leaves: why, Waits: full}, 1},
@@ -62,6 +67,7 @@ func TestBudget(t *testing.T) {
 		{"one that leaves before it answers needs no protection", serving.Seen{Wanted: 1, Leaves: why, Waits: full}, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			tt.seen.Service = cmp.Or(tt.seen.Service, &serving.Service{})
 			if least, ok := tt.seen.Budget(); ok != (tt.least >= 0) || ok && least != tt.least {
 				t.Errorf("%d have to answer (%v), want %d", least, ok, tt.least)
 			}

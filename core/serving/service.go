@@ -11,6 +11,7 @@ type Service struct {
 	Stopped         bool // by the user: no replicas until it is started again
 	Concurrency     int  // most requests that a replica has at once; 0 is any number
 	GPUs            bool // its replicas hold GPUs
+	Unprotected     bool // any number of its replicas may be evicted at once, as the user says
 	// Canary is the share of the requests, in percent, that a new revision gets beside the one before; nil is that it takes its place.
 	Canary       *int
 	CanaryLimits CanaryLimits

@@ -52,7 +52,7 @@ func (t *Cluster) BlockingBudgets(pod *v1.Pod, budgets []policyv1.PodDisruptionB
 // keptBy returns what reports whether a disruption budget keeps a pod now.
 func keptBy(b *policyv1.PodDisruptionBudget) func(*v1.Pod) bool {
 	selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
-	if err != nil || b.Status.DisruptionsAllowed > 0 {
+	if err != nil || request.Yields(b) || b.Status.DisruptionsAllowed > 0 {
 		return func(*v1.Pod) bool { return false }
 	}
 	return func(p *v1.Pod) bool { return p.Namespace == b.Namespace && selector.Matches(labels.Set(p.Labels)) }

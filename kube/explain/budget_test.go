@@ -23,7 +23,9 @@ func TestKeptNamesTheBudgetsThatForbidPreemption(t *testing.T) {
 			Status:     policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: allowed},
 		}
 	}
-	budgets := []policyv1.PodDisruptionBudget{budget("open", "train", 1), budget("closed", "train", 0), budget("other", "web", 0)}
+	berths := budget("berths", "train", 0)
+	berths.Labels, berths.OwnerReferences = map[string]string{api.LabelManagedBy: "berth"}, []metav1.OwnerReference{{Kind: "InferenceService", Controller: new(true)}}
+	budgets := []policyv1.PodDisruptionBudget{budget("open", "train", 1), budget("closed", "train", 0), budget("other", "web", 0), berths}
 	priority := int32(10)
 	high := waits([]any{api.ResourceGPU, 1}, func(p *v1.Pod) { p.Spec.Priority = &priority })
 	on := trial(t, nodes, low)

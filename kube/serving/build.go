@@ -83,7 +83,7 @@ func Build(w *Written, r *Runtime, above, below int) (*Children, error) {
 // left are annotations of a service that are not those of its pods: a change of them must not start a new revision.
 var left = []string{
 	"kubectl.kubernetes.io/last-applied-configuration", kserve.AnnotationStop, kserve.AnnotationMetric, kserve.AnnotationTarget, kserve.AnnotationDeploymentMode,
-	api.AnnotationRollout, api.AnnotationCanaryLimits, api.AnnotationScaleToZeroAfter, api.AnnotationScaleDownAfter, api.AnnotationIdleAfter, api.AnnotationUser, api.AnnotationUserOf,
+	api.AnnotationRollout, api.AnnotationDisruptionBudget, api.AnnotationCanaryLimits, api.AnnotationScaleToZeroAfter, api.AnnotationScaleDownAfter, api.AnnotationIdleAfter, api.AnnotationUser, api.AnnotationUserOf,
 }
 
 // meta returns the labels and annotations of all children (predictor.go, buildObjectMeta).

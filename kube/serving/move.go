@@ -11,6 +11,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kserve"
+	"berth.dev/berth/kube/request"
 	"berth.dev/berth/kube/training"
 )
 
@@ -59,7 +60,7 @@ func (w *Written) Budget(least int) (map[string]any, error) {
 	name := ChildName(w.object.Name)
 	app := map[string]any{kserve.LabelApp: "isvc." + name}
 	out := map[string]any{
-		"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": w.childMeta(name, union(app, map[string]any{api.LabelInferenceService: w.object.Name}), nil),
+		"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": w.childMeta(name, union(app, map[string]any{api.LabelInferenceService: w.object.Name, api.LabelManagedBy: request.BudgetOfBerth}), nil),
 		"spec": map[string]any{"selector": map[string]any{"matchLabels": app}, "minAvailable": int64(least), "unhealthyPodEvictionPolicy": "AlwaysAllow"},
 	}
 	return out, seal(out)

@@ -59,7 +59,7 @@ func Of(o *kserve.InferenceService) (*Written, *serving.Fault) {
 		return w, invalid("spec cannot be read: %v", err)
 	}
 	w.predictor, _ = spec["predictor"].(map[string]any)
-	for _, check := range []func() *serving.Fault{func() *serving.Fault { return unserved(o, spec, w.predictor) }, w.readScale, w.readRollout, w.readCanary, w.readModel} {
+	for _, check := range []func() *serving.Fault{func() *serving.Fault { return unserved(o, spec, w.predictor) }, w.readScale, w.readRollout, w.readBudget, w.readCanary, w.readModel} {
 		if fault := check(); fault != nil {
 			return w, fault
 		}
@@ -170,6 +170,15 @@ func (w *Written) readRollout() *serving.Fault {
 		w.Service.Rollout = serving.Rollout(text)
 	default:
 		return invalid("annotation %s: %q is not a rollout; use %s or %s", api.AnnotationRollout, text, serving.RolloutWait, serving.RolloutStopFirst)
+	}
+	return nil
+}
+
+// readBudget reads whether any number of replicas may be evicted at once.
+func (w *Written) readBudget() *serving.Fault {
+	text := w.object.Annotations[api.AnnotationDisruptionBudget]
+	if w.Service.Unprotected = text == "none"; text != "" && text != "none" {
+		return invalid("annotation %s: %q is not a valid value; use none, or write a PodDisruptionBudget, which takes the place of Berth's", api.AnnotationDisruptionBudget, text)
 	}
 	return nil
 }

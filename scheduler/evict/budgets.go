@@ -16,6 +16,8 @@ import (
 	"k8s.io/client-go/informers"
 	policylisters "k8s.io/client-go/listers/policy/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"berth.dev/berth/kube/request"
 )
 
 // Budgets reads PodDisruptionBudgets from the scheduler's informers.
@@ -44,7 +46,14 @@ func WatchBudgets(f informers.SharedInformerFactory, looser func()) (*Budgets, e
 		b.who.Add(1)
 		b.Any.Add(1)
 	}
-	_, err := informer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+	counts := func(obj any) bool {
+		if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+			obj = gone.Obj
+		}
+		pdb, ok := obj.(*policyv1.PodDisruptionBudget)
+		return !ok || !request.Yields(pdb)
+	}
+	_, err := informer.Informer().AddEventHandler(cache.FilteringResourceEventHandler{FilterFunc: counts, Handler: cache.ResourceEventHandlerFuncs{
 		AddFunc: changed,
 		DeleteFunc: func(obj any) {
 			changed(obj)
@@ -59,20 +68,29 @@ func WatchBudgets(f informers.SharedInformerFactory, looser func()) (*Budgets, e
 				looser()
 			}
 		},
-	})
+	}})
 	if err != nil {
 		return nil, fmt.Errorf("watch disruption budgets: %w", err)
 	}
 	return b, nil
 }
 
+// list returns the budgets that count: not those that Berth writes by default.
+func (b *Budgets) list() ([]*policyv1.PodDisruptionBudget, error) {
+	all, err := b.lister.List(labels.Everything())
+	if err != nil {
+		return nil, fmt.Errorf("list disruption budgets: %w", err)
+	}
+	return slices.DeleteFunc(all, request.Yields), nil
+}
+
 // Read lists the budgets, in an order that stays, and how many evictions each
 // allows now: what its status allows, less those that e has begun since.
 func (b *Budgets) Read(e *Evictor) ([]int, error) {
 	who := b.who.Load()
-	list, err := b.lister.List(labels.Everything())
+	list, err := b.list()
 	if err != nil {
-		return nil, fmt.Errorf("list disruption budgets: %w", err)
+		return nil, err
 	}
 	slices.SortFunc(list, func(x, y *policyv1.PodDisruptionBudget) int {
 		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
@@ -119,9 +137,9 @@ func (b *Budgets) Versions(numbers []int) map[types.UID]string {
 // does not allow; nil is that all may be evicted together. versions are as Versions gives
 // them, for each pod. Unlike Read it may be called at any time.
 func (b *Budgets) Judge(e *Evictor, pods []*v1.Pod) (kept *v1.Pod, versions []map[types.UID]string, err error) {
-	list, err := b.lister.List(labels.Everything())
+	list, err := b.list()
 	if err != nil {
-		return nil, nil, fmt.Errorf("list disruption budgets: %w", err)
+		return nil, nil, err
 	}
 	asked := map[types.UID]int{}
 	for _, pod := range pods {

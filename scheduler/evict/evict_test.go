@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"berth.dev/berth/api"
 	"berth.dev/berth/core/quota"
 )
 
@@ -248,7 +249,9 @@ func TestBudgets(t *testing.T) {
 	all.Spec.Selector = &metav1.LabelSelector{}
 	none := budget("y", "", 5)
 	none.Spec.Selector = nil
-	f := informers.NewSharedInformerFactory(fake.NewClientset(budget("b", "x", 2, "counted"), elsewhere, all, none), 0)
+	berths := budget("berths", "x", 0) // which Berth writes by default
+	berths.Labels, berths.OwnerReferences = map[string]string{api.LabelManagedBy: "berth"}, []metav1.OwnerReference{{Kind: "InferenceService", Controller: new(true)}}
+	f := informers.NewSharedInformerFactory(fake.NewClientset(budget("b", "x", 2, "counted"), elsewhere, all, none, berths), 0)
 	b, err := WatchBudgets(f, func() {})
 	if err != nil {
 		t.Fatal(err)
