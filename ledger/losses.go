@@ -15,6 +15,12 @@ import (
 // damagedWhy is why a day is closed again whose sums were lost.
 const damagedWhy = "the file was damaged"
 
+// What is said of lost facts begins, and ends where the sums of the day are there.
+const (
+	someOf       = "some of "
+	sumsAreWhole = "; the sums of the day by namespace, user, queue, and product are whole"
+)
+
 // factTables are what charges are computed from, and what each of them says.
 var factTables = []struct{ name, says string }{
 	{"holds", "who held GPUs"}, {"ups", "when nodes were there"}, {"strands", "which GPUs were stranded"}, {"prices", "prices"}, {"pods", "whose pods were"}, {"nodes", "names of nodes"}, {"pod_labels", "labels of pods"}, {"label_sets", "labels of pods"},
@@ -98,7 +104,7 @@ func (l *loser) days(began time.Time) error {
 			lost = append(lost, f.says)
 		}
 	}
-	what := "some of " + strings.Join(lost, ", ")
+	what := someOf + strings.Join(lost, ", ")
 	var whole []time.Time // days of which nothing is lost
 	for day := began.Truncate(cost.Day); day.Before(l.now); day = day.Add(cost.Day) {
 		sums, facts, err := l.day(day, last[day.UnixMilli()])
@@ -111,7 +117,7 @@ func (l *loser) days(began time.Time) error {
 		switch {
 		case facts || len(lost) == 0:
 		case sums:
-			l.add(day, day.Add(cost.Day), "", what+"; the sums of the day by namespace, user, queue, and product are whole")
+			l.add(day, day.Add(cost.Day), "", what+sumsAreWhole)
 		}
 	}
 	if len(lost) > 0 {
@@ -199,7 +205,7 @@ func (l *loser) beside(began time.Time) {
 		if lost.bad > 0 || lost.columns[lost.keys[0]].kind == "TEXT" || t.name == "links" || t.name == "losses" {
 			from, to = began, l.now
 		}
-		l.add(latest(from, began), to, "", "some of "+t.says)
+		l.add(latest(from, began), to, "", someOf+t.says)
 	}
 }
 

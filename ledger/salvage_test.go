@@ -21,6 +21,7 @@ type truth struct {
 	raw     []byte
 	holds   map[string]usage.Hold // by pod
 	charged map[time.Time]int64   // by day
+	copies  []Copy                // of the days that are closed
 	end     time.Time
 }
 
@@ -60,6 +61,17 @@ func aBook(t *testing.T) *truth {
 	}
 	for day := at(0).Truncate(cost.Day); day.Before(out.end); day = day.Add(cost.Day) {
 		out.charged[day] = charged(t, b, day)
+	}
+	days, err := b.Days(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, day := range days {
+		rows, err := b.sumsOf(t.Context(), day)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out.copies = append(out.copies, Copy{Day: day, Rows: rows, Sums: SumsHash(rows)})
 	}
 	if err := b.Close(); err != nil {
 		t.Fatal(err)

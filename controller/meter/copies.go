@@ -56,19 +56,29 @@ func readUsageDays(ctx context.Context, from client.Client) (days usageDays, ser
 	}
 }
 
-// restore fills a book that is empty from the GPUUsageDays of the cluster.
+// restore fills a book that is empty from the GPUUsageDays of the cluster, or days of it whose sums were lost.
 func (m *Meter) restore(ctx context.Context) error {
-	if began, err := m.book.Began(ctx); err != nil || !began.IsZero() {
+	began, err := m.book.Began(ctx)
+	if err != nil {
+		return err
+	}
+	lost, err := m.book.Lost(ctx)
+	if err != nil || !began.IsZero() && len(lost) == 0 {
 		return err
 	}
 	days, served, err := readUsageDays(ctx, m.copies)
 	if err != nil || !served {
 		return err
 	}
-	n, err := m.book.Restore(ctx, days.copies(), time.Now().UTC())
-	if n > 0 {
-		klog.FromContext(ctx).Info("The ledger was empty: days were restored from GPUUsageDays", "days", n)
+	if began.IsZero() {
+		n, err := m.book.Restore(ctx, days.copies(), time.Now().UTC())
+		if n > 0 {
+			klog.FromContext(ctx).Info("The ledger was empty: days were restored from GPUUsageDays", "days", n)
+		}
+		return err
 	}
+	n, err := m.book.Repair(ctx, days.copies())
+	klog.FromContext(ctx).Info("The ledger was damaged: sums of days were restored from GPUUsageDays", "lost", len(lost), "restored", n)
 	return err
 }
 

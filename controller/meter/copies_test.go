@@ -2,6 +2,7 @@ package meter
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"path/filepath"
 	"slices"
@@ -67,9 +68,9 @@ func shown(t *testing.T, c client.Client) string {
 	return strings.Join(lines, "\n")
 }
 
-// copiedDays is a meter of three days, of which two are closed and copied.
-func copiedDays(t *testing.T, c client.Client) (*rig, *Meter) {
-	r := newRig(t)
+// copiedDays is a meter of three days in a file, of which two are closed and copied.
+func copiedDays(t *testing.T, c client.Client, path string) (*rig, *Meter) {
+	r := rigOf(t, path)
 	m := New(r.book, Options{UsageDays: 62})
 	m.tally, m.copies = r.tally, c
 	r.namespaces = map[string]*v1.Namespace{"vision": {ObjectMeta: metav1.ObjectMeta{Name: "vision"}}}
@@ -85,7 +86,7 @@ func copiedDays(t *testing.T, c client.Client) (*rig, *Meter) {
 // TestClosedDaysAreCopiedAndRestored loses a ledger: what was charged by namespace, user, queue, and product is as it was.
 func TestClosedDaysAreCopiedAndRestored(t *testing.T) {
 	c := copied(t, interceptor.Funcs{})
-	r, _ := copiedDays(t, c)
+	r, _ := copiedDays(t, c, filepath.Join(t.TempDir(), "ledger.db"))
 	want := "kube-system 2026-11-02 15.00 15.00 USD\nkube-system 2026-11-03 24.00 24.00 USD\nvision 2026-11-02 15.00 15.00 USD\nvision 2026-11-03 24.00 24.00 USD"
 	if diff := cmp.Diff(want, shown(t, c)); diff != "" {
 		t.Fatalf("the copies (-want +got):\n%s", diff)
@@ -131,12 +132,43 @@ func TestClosedDaysAreCopiedAndRestored(t *testing.T) {
 	}
 }
 
+// TestLostDaysAreRestored has a ledger in which salvage has found the sums of a day lost: its copy has them, though facts of the day are not there any longer.
+func TestLostDaysAreRestored(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	c := copied(t, interceptor.Funcs{})
+	r, m := copiedDays(t, c, path)
+	until := at(2 * 1440).Truncate(cost.Day)
+	before, err := r.book.Rows(t.Context(), at(0).Truncate(cost.Day), until, cost.Namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", "file:"+path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	day := at(1440).Truncate(cost.Day).UnixMilli()
+	for _, change := range []string{"DELETE FROM sums WHERE day = ?", "DELETE FROM days WHERE day = ?", "DELETE FROM holds WHERE begins <= ?", "INSERT INTO reopened VALUES (?, 'the file was damaged')"} {
+		if _, err := db.ExecContext(t.Context(), change, day); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := m.restore(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.closeAll(m)
+	after, err := r.book.Rows(t.Context(), at(0).Truncate(cost.Day), until, cost.Namespace)
+	if diff := cmp.Diff(before, after); err != nil || diff != "" {
+		t.Errorf("%v (-before +after):\n%s", err, diff)
+	}
+}
+
 // TestCopiesFollowNamespaces deletes a namespace, and lets time pass: each row stays in one place until it is too old.
 func TestCopiesFollowNamespaces(t *testing.T) {
 	theirs := &v1alpha1.GPUUsageDay{ObjectMeta: metav1.ObjectMeta{Namespace: "vision", Name: "notes"}}
 	unknown := &v1alpha1.GPUUsageDay{ObjectMeta: metav1.ObjectMeta{Namespace: "vision", Name: "2026-11-01"}}
 	c := copied(t, interceptor.Funcs{}, theirs, unknown)
-	r, m := copiedDays(t, c)
+	r, m := copiedDays(t, c, filepath.Join(t.TempDir(), "ledger.db"))
 	has := func(when, want string) {
 		t.Helper()
 		if got := shown(t, c); !strings.Contains(got, want) {
@@ -196,7 +228,7 @@ func TestDamagedCopiesAreLosses(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := copied(t, interceptor.Funcs{})
-			r, _ := copiedDays(t, c)
+			r, _ := copiedDays(t, c, filepath.Join(t.TempDir(), "ledger.db"))
 			days, _, err := readUsageDays(t.Context(), c)
 			if err != nil {
 				t.Fatal(err)

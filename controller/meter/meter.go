@@ -57,12 +57,13 @@ type Meter struct {
 	gauges  *proxy.Gauges // under mu; nil is that the cluster has not been read
 	written atomic.Int64  // when the book was last written, in milliseconds; 0 is never
 
-	followed func() // is called when all that is there has been seen, and written if that is possible; nil is not
+	again    time.Duration // recallAgain
+	followed func()        // is called when all that is there has been seen, and written if that is possible; nil is not
 }
 
 // New returns a meter that writes to a book.
 func New(book *ledger.Book, o Options) *Meter {
-	return &Meter{o: o, book: book, wake: make(chan struct{}, 1)}
+	return &Meter{o: o, book: book, wake: make(chan struct{}, 1), again: recallAgain}
 }
 
 // Run follows the cluster of cfg until ctx ends. It returns an error if it cannot begin, and if the file of the book is found to be

@@ -24,7 +24,7 @@ import (
 const recallAll = 30 * time.Second
 
 // recallAgain is how long the meter waits before it asks an agent again that did not answer: with a new version, both start at once.
-var recallAgain = time.Second
+const recallAgain = time.Second
 
 // recall asks node agents for the pods that were gone while no meter was there. Without an answer
 // in time, pods that the ledger has open end when they were last seen, and others are not in it.
@@ -60,7 +60,7 @@ func (m *Meter) recall(ctx context.Context, from *proxy.Gauges) {
 // recallOf asks the agent of a node, and again while it does not answer and the node is ready.
 func (m *Meter) recallOf(ctx context.Context, from *proxy.Gauges, node string, since time.Time) error {
 	list, said, err := from.Record(ctx, node, since)
-	for err != nil && !errors.Is(err, fs.ErrPermission) && m.ready(node) && pause.For(ctx, recallAgain) {
+	for err != nil && !errors.Is(err, fs.ErrPermission) && m.ready(node) && pause.For(ctx, m.again) {
 		list, said, err = from.Record(ctx, node, since)
 	}
 	if err != nil {

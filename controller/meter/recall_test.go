@@ -59,8 +59,6 @@ func TestPodsThatCameAndWentUnseen(t *testing.T) {
 		lines = append(lines, line...)
 	}
 	asked := make(chan string, 9)
-	recallAgain = time.Millisecond
-	defer func() { recallAgain = time.Second }()
 	var starting atomic.Int32
 	starting.Store(2)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
