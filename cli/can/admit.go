@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"berth.dev/berth/cli/client"
+	"berth.dev/berth/kube/can"
 )
 
 // admission asks the API server by dry run what it would make of objects.
@@ -78,7 +79,7 @@ func (a *admission) object(ctx context.Context, o *unstructured.Unstructured) (v
 		return verdict{}, err
 	}
 	if r.Name == "" {
-		return verdict{object: o, refusal: unserved(kind)}, nil
+		return verdict{object: o, refusal: can.Unserved(kind)}, nil
 	}
 	if r.Namespaced && o.GetNamespace() == "" {
 		o.SetNamespace(a.namespace)
@@ -181,23 +182,4 @@ func (a *admission) pod(ctx context.Context, p *v1.Pod) (_ *v1.Pod, refusal stri
 		out.Spec.PriorityClassName = class
 	}
 	return out, "", notes, nil
-}
-
-// instead is what to use in the place of kinds that people know and Berth does not run.
-var instead = map[string]string{
-	"JAXJob": "use a TrainJob or a Job", "XGBoostJob": "use a Job", "PaddleJob": "use a Job or a PyTorchJob",
-	"MPIJob":              "use a PyTorchJob or a TrainJob whose program is started by torchrun, or install the MPI Operator",
-	"LLMInferenceService": "use an InferenceService of format huggingface, or install KServe", "InferenceService": "run `berth controller`, or install KServe",
-	"RayJob": "install KubeRay", "RayCluster": "install KubeRay", "JobSet": "install JobSet, or use a TrainJob",
-	"Workflow": "install Argo Workflows", "PrometheusRule": "install the Prometheus Operator", "ServiceMonitor": "install the Prometheus Operator",
-	"ScaledObject": "install KEDA, or use a HorizontalPodAutoscaler", "NodePool": "install Karpenter", "ClusterPolicy": "install the GPU Operator",
-}
-
-// unserved says that the cluster has no such kind, and what helps.
-func unserved(kind schema.GroupVersionKind) string {
-	out := fmt.Sprintf("no matches for kind %s in version %s: this cluster does not serve it", kind.Kind, kind.GroupVersion())
-	if do := instead[kind.Kind]; do != "" {
-		return out + "; " + do
-	}
-	return out + "; install what defines it, or correct apiVersion and kind"
 }

@@ -32,7 +32,7 @@ const mostMetrics = 16 << 20
 func (c *Cluster) Utilization(ctx context.Context, pods []*v1.Pod) map[string]float64 {
 	out := map[string]float64{}
 	if len(pods) <= busyNodes {
-		c.scrapeAll(ctx, pods, func(raw []byte) { maps.Copy(out, exporter.Utilization(raw)) })
+		c.ScrapeAll(ctx, pods, func(raw []byte) { maps.Copy(out, exporter.Utilization(raw)) })
 	}
 	return out
 }
@@ -46,7 +46,7 @@ func (c *Cluster) Readings(ctx context.Context, pods []*v1.Pod) (busy map[string
 		list = append(list, exporter.Readings(raw)...)
 	}
 	if len(pods) <= busyNodes {
-		c.scrapeAll(ctx, pods, take)
+		c.ScrapeAll(ctx, pods, take)
 		return busy, list
 	}
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.busyPatience, busyPatience))
@@ -57,8 +57,8 @@ func (c *Cluster) Readings(ctx context.Context, pods []*v1.Pod) (busy map[string
 	return busy, list
 }
 
-// scrapeAll asks exporters, and has take read what each says, one after the other.
-func (c *Cluster) scrapeAll(ctx context.Context, pods []*v1.Pod, take func(raw []byte)) {
+// ScrapeAll asks exporters, and has take read what each says, one after the other.
+func (c *Cluster) ScrapeAll(ctx context.Context, pods []*v1.Pod, take func(raw []byte)) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.busyPatience, busyPatience))
 	defer cancel()
 	var mu sync.Mutex

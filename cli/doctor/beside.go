@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 
+	berthapi "berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/api/v1alpha1"
 	"berth.dev/berth/cli/client"
@@ -91,7 +92,7 @@ func clientCertificate(cfg *rest.Config) []byte {
 }
 
 // ledger asks the ledger of costs what it has lost, and when it was written. Where there is none, nothing is known.
-func ledger(ctx context.Context, c *client.Cluster, now time.Time) (out doctor.Ledger) {
+func ledger(ctx context.Context, c *client.Cluster, o client.Options, now time.Time) (out doctor.Ledger) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	r := &cost.Report{}
@@ -99,7 +100,9 @@ func ledger(ctx context.Context, c *client.Cluster, now time.Time) (out doctor.L
 	if err := c.Ledger(ctx, "cost", map[string]string{"from": from.UTC().Format(time.RFC3339), "to": now.UTC().Format(time.RFC3339), "by": string(cost.Namespace)}, r); err != nil {
 		return out
 	}
-	out.Losses = r.Losses
+	out.Losses, out.Began = r.Losses, r.Began
+	out.Copied, out.LastCopy = copied(ctx, c, o)
+	out.Held = heldBy(ctx, c, now)
 	list, err := query.Ask(ctx, c, "query", map[string]string{"query": "time() - max(berth_ledger_written_timestamp_seconds)"})
 	if err != nil || len(list) != 1 || len(list[0].Values) == 0 {
 		return out
@@ -108,6 +111,42 @@ func ledger(ctx context.Context, c *client.Cluster, now time.Time) (out doctor.L
 		out.Silent = time.Duration(seconds * float64(time.Second))
 	}
 	return out
+}
+
+// heldBy asks the ledger how many GPU-hours pods held of each node since UnheldSince; nil is that this is not known.
+func heldBy(ctx context.Context, c *client.Cluster, now time.Time) map[string]float64 {
+	r := &cost.Report{}
+	if err := c.Ledger(ctx, "cost", map[string]string{"from": doctor.UnheldSince(now).UTC().Format(time.RFC3339), "to": now.UTC().Format(time.RFC3339), "by": string(cost.NodeName)}, r); err != nil {
+		return nil
+	}
+	out := map[string]float64{}
+	for i := range r.Rows {
+		if row := &r.Rows[i]; row.What == cost.Held.String() {
+			out[row.Name] += row.GPUHours
+		}
+	}
+	return out
+}
+
+// copied reports whether a cluster has GPUUsageDays, and of which day the newest is where each day has one; zero is that there is none.
+func copied(ctx context.Context, c *client.Cluster, o client.Options) (served bool, last time.Time) {
+	if !knows(c, v1alpha1.GroupVersion.String(), "GPUUsageDay") {
+		return false, last
+	}
+	api, err := c.Dynamic(o)
+	if err != nil {
+		return false, last
+	}
+	list, err := api.Resource(v1alpha1.GPUUsageDays).Namespace(berthapi.MetricsNamespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return false, last
+	}
+	for i := range list.Items {
+		if day, err := time.Parse(time.DateOnly, list.Items[i].GetName()); err == nil && day.After(last) {
+			last = day
+		}
+	}
+	return true, last
 }
 
 // notebooks returns the Notebooks of a cluster with the annotations of their namespaces, where it has that kind.

@@ -83,16 +83,18 @@ func examine(ctx context.Context, c *client.Cluster, o client.Options) (doctor.C
 			return nil
 		}},
 		{what: "the ledger", ask: func(ctx context.Context) error {
-			out.Ledger = ledger(ctx, c, out.Now)
+			out.Ledger = ledger(ctx, c, o, out.Now)
 			return nil
 		}},
 	}
+	asks = append(asks, aroundGPUs(c, o, &out)...)
 	var wg sync.WaitGroup
 	for i := range asks {
 		wg.Go(func() { asks[i].err = asks[i].ask(ctx) })
 	}
 	wg.Wait()
-	for _, a := range asks {
+	configs := question{what: "configmaps", err: pluginConfigs(ctx, c, o, &out)} // those beside the DaemonSets
+	for _, a := range append(asks, configs) {
 		switch {
 		case a.err == nil, apierrors.IsNotFound(a.err): // an older API server has no such resource
 		case apierrors.IsForbidden(a.err):

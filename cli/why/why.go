@@ -20,6 +20,7 @@ import (
 	"berth.dev/berth/cli/notebook"
 	"berth.dev/berth/cli/term"
 	reasons "berth.dev/berth/core/explain"
+	"berth.dev/berth/kube/can"
 	"berth.dev/berth/kube/commit"
 	"berth.dev/berth/kube/devices"
 	"berth.dev/berth/kube/explain"
@@ -328,6 +329,9 @@ func (e *explainer) noPod(ctx context.Context, kind, name string) (*report, erro
 			}
 			r.State, r.Cause, r.Code = o.Explain()
 			return r, nil
+		}
+		if said := can.NotRunByName(kind); said != "" {
+			return nil, fmt.Errorf("there is no pod of %s %s in namespace %s. %s", kind, name, e.namespace, said)
 		}
 		return nil, fmt.Errorf("there is no pod %s in namespace %s, and none of a %s of that name; `kubectl get pods -A` lists all", name, e.namespace, cmp.Or(kind, "Job, Deployment or other kind"))
 	}

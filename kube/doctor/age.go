@@ -25,6 +25,12 @@ const oldPrice = 180 * 24 * time.Hour
 type Ledger struct {
 	Losses []cost.Loss
 	Silent time.Duration // since it was written for the last time; 0 is that this is not known
+	Began  time.Time     // nothing is known of the time before; zero is that there is no ledger
+	// Held is the GPU-hours that pods held of each node since UnheldSince; nil is that this is not known.
+	Held map[string]float64
+	// Copied says that the API server has GPUUsageDays, and LastCopy is the last day of which there is one.
+	Copied   bool
+	LastCopy time.Time
 }
 
 // Notebook is a Notebook of Kubeflow, and what is written on it and its namespace.

@@ -53,6 +53,18 @@ type Cluster struct {
 	Notebooks    []Notebook
 	// MovingImages are those of notebook profiles whose tag may mean another image tomorrow, each with its profile.
 	MovingImages []string
+	// Claims and Volumes are those of the cluster.
+	Claims  []*v1.PersistentVolumeClaim
+	Volumes []*v1.PersistentVolume
+	// NodePools are those of Karpenter, and Unscaled what the cluster autoscaler said of pods.
+	NodePools []NodePool
+	Unscaled  []Unscaled
+	// Scrapes are what some exporters said, at most MostScrapes.
+	Scrapes []Scrape
+	// PluginConfigs are the ConfigMaps in PluginSpaces that configure a device plugin, and PolicyConfigs those of them that ClusterPolicies
+	// of the GPU Operator name, in its namespace.
+	PluginConfigs []PluginConfig
+	PolicyConfigs []string
 	// Rules are those of the PrometheusRules.
 	Rules []Rule
 	// Webhooks are those whose failurePolicy is Fail and that a Service answers, and Unanswered those of them whose
@@ -78,9 +90,11 @@ func Examine(c Cluster) []finding.Finding {
 	out = append(out, e.plugin(), e.drivers(), e.scheduling(), e.monitoring())
 	out = append(out, e.prometheus()...)
 	out = append(out, e.rules()...)
+	out = append(out, e.exported()...)
 	out = append(out, e.unserved()...)
 	out = append(out, e.claims()...)
 	out = append(out, e.twice()...)
+	out = append(out, e.unreadConfigs()...)
 	out = append(out, e.devices()...)
 	out = append(out, e.closed()...)
 	out = append(out, e.tolerations()...)
@@ -94,6 +108,8 @@ func Examine(c Cluster) []finding.Finding {
 	out = append(out, e.prices()...)
 	out = append(out, e.agedPrices()...)
 	out = append(out, e.ledger()...)
+	out = append(out, e.copies()...)
+	out = append(out, e.unheld()...)
 	out = append(out, e.versions()...)
 	out = append(out, e.clocks()...)
 	out = append(out, e.certificates()...)
@@ -102,7 +118,10 @@ func Examine(c Cluster) []finding.Finding {
 	out = append(out, e.stale()...)
 	out = append(out, e.blind()...)
 	out = append(out, e.privileged()...)
+	out = append(out, e.strays()...)
 	out = append(out, e.stranded()...)
+	out = append(out, e.volumes()...)
+	out = append(out, e.templates()...)
 	out = append(out, e.fakes()...)
 	out = append(out, e.operator())
 	out = append(out, e.operatorPods()...)

@@ -10,6 +10,7 @@ import (
 	"berth.dev/berth/core/cluster"
 	"berth.dev/berth/core/usage"
 	"berth.dev/berth/internal/finding"
+	"berth.dev/berth/kube/explain"
 	"berth.dev/berth/kube/request"
 )
 
@@ -39,6 +40,38 @@ func (e *examined) stranded() []finding.Finding {
 	return []finding.Finding{warn("stranded", fmt.Sprintf("%s %s free GPUs that no pod can get, as others hold all CPU or memory there: %s",
 		count(len(found), "node"), verb(len(found), "has", "have"), few(found)),
 		"lower the requests of pods there (kubectl describe node NODE), and keep pods without GPUs off by a taint")}
+}
+
+// strays finds pods that request no GPU and tolerate the taint of a node with GPUs, which keeps others off. Those of the cluster's own
+// namespaces are left out, and so are nodes without a taint: see taints.
+func (e *examined) strays() []finding.Finding {
+	own := map[string]bool{metav1.NamespaceSystem: true, operatorNamespace: true}
+	for _, p := range e.parts {
+		own[p.set.Namespace] = true
+	}
+	var found, nodes []string
+	for i := range e.offering {
+		name := e.offering[i].Name
+		if _, kept := explain.Untolerated(e.byName[name], nil); !kept {
+			continue
+		}
+		before := len(found)
+		for _, p := range e.on[name] {
+			if _, kept := explain.Untolerated(e.byName[name], p.Spec.Tolerations); !kept && request.Stray(p) && !own[p.Namespace] {
+				found = append(found, p.Namespace+"/"+p.Name)
+			}
+		}
+		if len(found) > before {
+			nodes = append(nodes, name)
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	slices.Sort(found)
+	return []finding.Finding{warn("strays", fmt.Sprintf("%s that %s for no GPU %s the taint of %s with GPUs, and %s CPU and memory there: %s (%s)",
+		count(len(found), "pod"), verb(len(found), "asks", "ask"), verb(len(found), "tolerates", "tolerate"), count(len(nodes), "node"), verb(len(found), "takes", "take"), few(nodes), few(found)),
+		"remove the toleration from pods that need no GPU; `berth scheduler --other-pods` keeps them off: docs/gpu-nodes.md")}
 }
 
 // privileged finds pods that see all GPUs of their node and hold none: they are privileged, and are neither part of the cluster nor on every node.

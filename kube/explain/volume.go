@@ -37,17 +37,27 @@ func VolumeTopologies(pod *v1.Pod, claims []*v1.PersistentVolumeClaim, volumes [
 			continue
 		}
 		j := slices.IndexFunc(volumes, func(v *v1.PersistentVolume) bool { return v.Name == claims[i].Spec.VolumeName })
-		if j < 0 || volumes[j].Spec.NodeAffinity == nil || volumes[j].Spec.NodeAffinity.Required == nil {
+		if j < 0 {
 			continue
 		}
-		required := volumes[j].Spec.NodeAffinity.Required
-		reach, err := nodeaffinity.NewNodeSelector(required)
-		if err != nil {
-			continue // the API server takes none such
+		if tie, tied := TopologyOf(name, volumes[j]); tied {
+			out = append(out, tie)
 		}
-		out = append(out, VolumeTopology{Claim: name, Volume: volumes[j].Name, Where: termsText(required.NodeSelectorTerms), reach: reach})
 	}
 	return out
+}
+
+// TopologyOf is the volume of a claim as one that only some nodes reach; it reports false if all nodes do.
+func TopologyOf(claim string, v *v1.PersistentVolume) (VolumeTopology, bool) {
+	if v.Spec.NodeAffinity == nil || v.Spec.NodeAffinity.Required == nil {
+		return VolumeTopology{}, false
+	}
+	required := v.Spec.NodeAffinity.Required
+	reach, err := nodeaffinity.NewNodeSelector(required)
+	if err != nil {
+		return VolumeTopology{}, false // the API server takes none such
+	}
+	return VolumeTopology{Claim: claim, Volume: v.Name, Where: termsText(required.NodeSelectorTerms), reach: reach}, true
 }
 
 // tiesOf are those of ties that a pod has claims of.

@@ -6,12 +6,15 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/internal/finding"
 	"berth.dev/berth/internal/strictyaml"
+	"berth.dev/berth/kube/can"
 )
 
 // Finding is what was found at one place.
@@ -149,6 +152,10 @@ func (o *object) check() {
 		return
 	}
 	o.unknownFields()
+	group, _, versioned := strings.Cut(o.apiVersion, "/")
+	if said := can.NotRun(schema.GroupKind{Group: group, Kind: o.kind}); said != "" && versioned {
+		o.say("kind", ok("kind-not-run", said))
+	}
 	if rule := kinds[o.kind]; rule != nil {
 		rule(o)
 	}

@@ -39,6 +39,8 @@ func TestCheck(t *testing.T) {
 	}{
 		{"nothing is wrong with a plain pod", pod("resources: {limits: {nvidia.com/gpu: 1}}"), nil},
 		{"an empty file", "", nil},
+		{"a kind that Berth does not run", "apiVersion: kubeflow.org/v1\nkind: XGBoostJob\nmetadata: {name: x}\n", []string{"2 ok kind-not-run kind"}},
+		{"a kind of that name in another group", "apiVersion: example.com/v1\nkind: XGBoostJob\nmetadata: {name: x}\n", nil},
 		{"text of no kind", "a: {b: c}\n", nil},
 		{
 			"a request unlike its limit", pod("resources:", "  limits: {nvidia.com/gpu: 2}", "  requests: {nvidia.com/gpu: 1}"),
