@@ -144,14 +144,17 @@ func runScripts(t *testing.T, scheduler string, p testscript.Params) {
 			downAll(t, bin, e.WorkDir)
 			_ = os.RemoveAll(e.WorkDir)
 		})
+		from := time.Now()
 		e.Defer(func() {
+			traced(filepath.Base(e.WorkDir), "script", from, 0, 0, scheduler)
+			forgetWrites(e.WorkDir)
 			downAll(t, bin, e.WorkDir)
 			forget()
 		})
 		return nil
 	}
 	p.Cmds = map[string]func(*testscript.TestScript, bool, []string){
-		"up": up, "eventually": eventually, "start": start, "killberth": killBerth, "causes": causes, "helps": helps, "kubectlsays": kubectlsays,
+		"up": newTemplates(t).up, "eventually": eventually, "start": start, "killberth": killBerth, "causes": causes, "helps": helps, "kubectlsays": kubectlsays,
 		"transcript": transcript, "foretold": foretold, "web": web,
 	}
 	testscript.Run(t, p)
@@ -172,6 +175,7 @@ func downAll(t *testing.T, bin, work string) {
 	states, _ := filepath.Glob(filepath.Join(work, "*", "state.json"))
 	more, _ := filepath.Glob(filepath.Join(work, "share", "berth", "*", "state.json"))
 	for _, state := range append(states, more...) {
+		tracedPlane(filepath.Base(work), state, time.Now())
 		out, err := exec.Command(filepath.Join(bin, "berth"), "down", "--purge", "--dir", filepath.Dir(state)).CombinedOutput()
 		if err != nil {
 			t.Errorf("berth down: %v\n%s", err, out)
@@ -179,18 +183,30 @@ func downAll(t *testing.T, bin, work string) {
 	}
 }
 
-// up FLEET [FLAG...]: `berth up --detach` in the default folder, on the scheduler
+// up [-new] FLEET [FLAG...]: `berth up --detach` in the default folder, on the scheduler
 // that the script runs on unless a flag says another, or the folder is there and
-// has its own. It sets the variable KUBECONFIG to the folder's kubeconfig.
-func up(ts *testscript.TestScript, neg bool, args []string) {
+// has its own. It sets the variable KUBECONFIG to the folder's kubeconfig. The folder
+// begins as a copy of a template, if there is one for its fleet, and without -new.
+func (m *templates) up(ts *testscript.TestScript, neg bool, args []string) {
+	fresh := len(args) > 0 && args[0] == "-new"
+	if fresh {
+		args = args[1:]
+	}
 	if neg || len(args) < 1 {
-		ts.Fatalf("usage: up FLEET [FLAG...]")
+		ts.Fatalf("usage: up [-new] FLEET [FLAG...]")
 	}
 	line := append([]string{"up", "--detach", "-o", "json", "--fleet", args[0]}, args[1:]...)
-	if _, err := os.Stat(ts.MkAbs("share/berth/default/state.json")); err != nil && !slices.Contains(args, "--scheduler") {
-		line = append(line, "--scheduler", ts.Getenv("SCHEDULER"))
+	from := time.Now()
+	if _, err := os.Stat(defaultState(ts)); err != nil {
+		if !slices.Contains(args, "--scheduler") {
+			line = append(line, "--scheduler", ts.Getenv("SCHEDULER"))
+		}
+		if !fresh {
+			m.lay(ts, filepath.Dir(defaultState(ts)), args[0], line[6:])
+		}
 	}
 	ts.Check(ts.Exec("berth", line...))
+	traced(ts.Name(), "up", from, 0, 0, strings.Join(args, " "))
 	var r struct{ Kubeconfig string }
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &r))
 	ts.Setenv("KUBECONFIG", r.Kubeconfig)
@@ -211,22 +227,39 @@ func eventually(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	re, err := regexp.Compile("(?m)" + args[0])
 	ts.Check(err)
-	for end := time.Now().Add(patience); ; {
+	var cpu time.Duration
+	from, tries := time.Now(), 0
+	for end := from.Add(patience); ; {
 		q := ask(ts)
-		out, err := run(ts, args[1:])
+		out, took, err := timed(ts, args[1:])
+		cpu, tries = cpu+took, tries+1
 		if re.Match(out) != neg {
+			traced(ts.Name(), "eventually", from, cpu, tries, strings.Join(args, " "))
 			ts.Logf("%s", out)
 			return
 		}
 		if time.Now().After(end) {
 			ts.Fatalf("%s: after %v its output still %s %s (%v):\n%s", strings.Join(args[1:], " "), patience, map[bool]string{false: "does not match", true: "matches"}[neg], args[0], err, out)
 		}
-		q.pause()
+		switch {
+		case took < nothing:
+			time.Sleep(glance)
+		case readsObjects(args[1:]):
+			q.pauseFor(idle)
+		default:
+			q.pause()
+		}
 	}
 }
 
 // run runs a command with the script's environment and returns both streams.
 func run(ts *testscript.TestScript, args []string) ([]byte, error) {
+	out, _, err := timed(ts, args)
+	return out, err
+}
+
+// timed is run, and returns the CPU time of the command as well.
+func timed(ts *testscript.TestScript, args []string) ([]byte, time.Duration, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), oneTry)
 	defer cancel()
 	cmd := command(ctx, ts, args)
@@ -234,7 +267,7 @@ func run(ts *testscript.TestScript, args []string) ([]byte, error) {
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()
-	return out.Bytes(), err
+	return out.Bytes(), used(cmd.ProcessState), err
 }
 
 // command is a command with the script's PATH, folder and environment.
@@ -283,9 +316,11 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	s.cmd.Stdout, s.cmd.Stderr = f, f
 	ts.Check(s.cmd.Start())
 	forget := onInterrupt(func() { _ = s.cmd.Process.Kill() })
+	from := time.Now()
 	ts.Defer(func() {
 		forget()
 		s.end()
+		traced(ts.Name(), "start", from, used(s.cmd.ProcessState), 0, strings.Join(args, " "))
 	})
 }
 
@@ -304,6 +339,7 @@ func killBerth(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) > 0 {
 		ts.Fatalf("usage: killberth")
 	}
+	tracedPlane(ts.Name(), defaultState(ts), time.Now())
 	raw := ts.ReadFile("share/berth/default/state.json")
 	var s struct{ PID int }
 	ts.Check(json.Unmarshal([]byte(raw), &s))
