@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -215,6 +216,7 @@ func (j *judge) admit(ctx context.Context, o *client.Object) (*unit, error) {
 		return u, nil
 	case v.refusal != "":
 		u.refuse(v.refusal)
+		u.Cause = ofObject(u.Cause)
 		return u, nil
 	}
 	j.adds(v)
@@ -253,6 +255,21 @@ func (u *unit) refuse(said string) {
 	if strings.HasPrefix(said, "no matches for kind ") {
 		u.Code, u.Cause, u.Never = "", said, true
 	}
+}
+
+// noNamespace is what the API server answers for an object of a namespace that does not exist.
+var noNamespace = regexp.MustCompile(`^namespaces "([^"]+)" not found$`)
+
+// ofObject says of an object of a file what is said of the pods of one, and what to do if its namespace is missing.
+func ofObject(cause string) string {
+	said, generic := strings.CutPrefix(cause, "the API server refuses its pod: ")
+	if !generic {
+		return cause
+	}
+	if missing := noNamespace.FindStringSubmatch(said); missing != nil {
+		return fmt.Sprintf("namespace %s does not exist; create it first (kubectl create namespace %s), or write it before this object in the files", missing[1], missing[1])
+	}
+	return "the API server refuses it: " + said
 }
 
 // pods has the API server judge the pods of an object, each distinct one once. admitted is that it has: the object is a
