@@ -25,7 +25,7 @@ const besideKey fwk.StateKey = Name + "/beside"
 func (b *others) Clone() fwk.StateData { return b }
 
 // passing is PreFilter for a pod that asks for no GPU, where there are GPUs at
-// all: the policy learns of it. One that nobody wants spread is given the node
+// all: the policy learns of it, unless each node has one, of which View.learn knows nothing either. One that nobody wants spread is given the node
 // whose GPUs it strands least, as package placement says it; of others Score
 // keeps to such nodes, among what the stock plugins like. It gives "" where they
 // decide.
@@ -37,7 +37,7 @@ func (p *Plugin) passing(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod,
 		return ""
 	}
 	b := &others{request.Demand(pod, gpu.Sharing{})}
-	if !tried(pod) {
+	if !tried(pod) && !request.OnEveryNode(pod) {
 		s.View.Index.Arrive(&b.request)
 	}
 	if unspread(pod) && !p.Cluster.TakeRetryAll(pod.UID) {

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"berth.dev/berth/kube/request"
@@ -19,7 +18,7 @@ func (w *View) learn(nodes []fwk.NodeInfo) {
 	var pods []*v1.Pod
 	for _, info := range nodes {
 		for _, pi := range info.GetPods() {
-			if ref := metav1.GetControllerOfNoCopy(pi.GetPod()); ref == nil || ref.Kind != "DaemonSet" && ref.Kind != "Node" {
+			if !request.OnEveryNode(pi.GetPod()) {
 				pods = append(pods, pi.GetPod())
 			}
 		}
