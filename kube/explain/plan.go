@@ -258,7 +258,9 @@ func (p *Plan) Waiting(n *Newcomers, left []*v1.Pod) (*Situation, error) {
 	p.fresh.quotas = s.Quotas
 	p.fresh.keep(s.Pod, p.lineup())
 	s.counted, s.planned = p.fresh, true
-	s.placers = slices.Compact(slices.AppendSeq([]string{}, slices.Values(slices.Sorted(slices.Values(slices.Concat(p.of.placers, schedulers(left)))))))
+	placers := append(slices.Clone(p.of.placers), schedulers(left)...)
+	slices.Sort(placers)
+	s.placers = slices.Compact(placers)
 	return &s, nil
 }
 
