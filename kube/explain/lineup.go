@@ -22,15 +22,15 @@ type lineup struct {
 
 	gangs   func() map[string]bool // keys of the gangs of more
 	tickets func() func(*v1.Pod) queue.Ticket
-	seats   func() []seat     // of more
+	waiters func() []waiter   // of more
 	kept    func() []*v1.Pod  // of more, those for which GPUs of a node are kept
 	members map[string]member // of lines, by their IDs; nil is that lines is not filled
 	lines   *reasons.Lines    // of a lineup without base, and for a moment of those on it
 	reaches map[string]*queue.Reach
 }
 
-// seat is a pod that waits in line for GPUs.
-type seat struct {
+// waiter is a pod that waits in line for GPUs.
+type waiter struct {
 	pod    *v1.Pod
 	amount reasons.Amount // the first that it asks for
 	key    string         // see askKey
@@ -65,13 +65,13 @@ func (l *lineup) lazily() *lineup {
 		return keys
 	})
 	l.tickets = sync.OnceValue(func() func(*v1.Pod) queue.Ticket { return request.Tickets(l.more, l.owners) })
-	l.seats = sync.OnceValue(func() (out []seat) {
+	l.waiters = sync.OnceValue(func() (out []waiter) {
 		for _, p := range l.more {
 			if !request.InLine(p) {
 				continue
 			}
 			if want := AmountsOf(p); len(want) > 0 {
-				out = append(out, seat{p, want[0], askKey(p, false)})
+				out = append(out, waiter{p, want[0], askKey(p, false)})
 			}
 		}
 		return out
@@ -96,10 +96,10 @@ func gangKey(p *v1.Pod) string {
 }
 
 // each calls yield with the pods that wait in line, until that returns false.
-func (l *lineup) each(yield func(*seat) bool) {
+func (l *lineup) each(yield func(*waiter) bool) {
 	for _, list := range l.parts() {
-		for i := range list.seats() {
-			if !yield(&list.seats()[i]) {
+		for i := range list.waiters() {
+			if !yield(&list.waiters()[i]) {
 				return
 			}
 		}
@@ -139,13 +139,13 @@ func (l *lineup) place(pod *v1.Pod) reasons.Place {
 	}
 	on := l.base
 	on.fill()
-	for i := range l.seats() {
-		s := &l.seats()[i]
+	for i := range l.waiters() {
+		s := &l.waiters()[i]
 		on.lines.Put(on.member(s, l.ticket(s.pod)))
 	}
 	out := on.lines.Place(id)
-	for i := range l.seats() {
-		was := (&member{Namespace: l.seats()[i].pod.Namespace, Name: l.seats()[i].pod.Name}).ID()
+	for i := range l.waiters() {
+		was := (&member{Namespace: l.waiters()[i].pod.Namespace, Name: l.waiters()[i].pod.Name}).ID()
 		if on.lines.Drop(was); on.members[was].Resource != "" {
 			on.lines.Put(on.members[was])
 		}
@@ -159,15 +159,15 @@ func (l *lineup) fill() {
 		return
 	}
 	l.members, l.lines = map[string]member{}, reasons.NewLines()
-	for i := range l.seats() {
-		m := l.member(&l.seats()[i], l.ticket(l.seats()[i].pod))
+	for i := range l.waiters() {
+		m := l.member(&l.waiters()[i], l.ticket(l.waiters()[i].pod))
 		l.members[m.ID()] = m
 		l.lines.Put(m)
 	}
 }
 
 // member is one that waits, as lines have it.
-func (l *lineup) member(s *seat, turn queue.Ticket) member {
+func (l *lineup) member(s *waiter, turn queue.Ticket) member {
 	reach, known := l.reaches[s.key]
 	if !known {
 		reach = ReachOf(s.pod, l.nodes)

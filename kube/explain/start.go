@@ -154,7 +154,7 @@ func (t *Cluster) before(pod *v1.Pod, mine *candidates, line *lineup) []candidat
 }
 
 // reachOf is ReachOf the nodes that take pods, found once for pods that ask for the same.
-func (t *Cluster) reachOf(s *seat) *queue.Reach {
+func (t *Cluster) reachOf(s *waiter) *queue.Reach {
 	r, known := t.reaches[s.key]
 	if !known {
 		if t.reaches == nil {
