@@ -91,7 +91,7 @@ func (x *Preemption) tryRoom(ctx context.Context, w *preemptor) (*outcome, error
 		}
 		refused, again, err := x.confirm(ctx, w, s, out, barred)
 		if len(hosts) > 0 && (refused != nil || again || err != nil) {
-			x.tellBroken(ctx, out.broken)
+			x.holdAgain(ctx, out.given) // else the hosts try again, and wake this pod, without end
 		}
 		switch {
 		case again:
