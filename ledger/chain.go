@@ -181,6 +181,16 @@ func (b *Book) links(ctx context.Context) (list []Link, err error) {
 	return list, b.read(r.err)
 }
 
+// lastLinks returns the last link of each day, by the millisecond at which the day begins.
+func (b *Book) lastLinks(ctx context.Context) (map[int64]*Link, error) {
+	list, err := b.links(ctx)
+	last := map[int64]*Link{}
+	for i := range list {
+		last[list[i].Day.UnixMilli()] = &list[i]
+	}
+	return last, err
+}
+
 // sumsOf reads the sums of a day.
 func (b *Book) sumsOf(ctx context.Context, day time.Time) (rows []cost.DayRow, err error) {
 	r := reader{ctx: ctx, db: b.db}

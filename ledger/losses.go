@@ -90,13 +90,9 @@ func (l *loser) began() (time.Time, error) {
 
 // days compares the facts and sums of each day with those with which it was closed, and says of the rest of the time what may be lost of it.
 func (l *loser) days(began time.Time) error {
-	links, err := l.book.links(l.ctx)
+	last, err := l.book.lastLinks(l.ctx)
 	if err != nil {
 		return err
-	}
-	last := map[int64]*Link{}
-	for i := range links {
-		last[links[i].Day.UnixMilli()] = &links[i]
 	}
 	var lost []string
 	for _, f := range factTables {

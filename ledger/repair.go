@@ -31,13 +31,9 @@ func (b *Book) Repair(ctx context.Context, copies []Copy) (days int, err error) 
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	links, err := b.links(ctx)
+	last, err := b.lastLinks(ctx)
 	if err != nil {
 		return 0, err
-	}
-	last := map[int64]*Link{}
-	for i := range links {
-		last[links[i].Day.UnixMilli()] = &links[i]
 	}
 	var whole []Copy
 	for _, c := range copies {

@@ -1,9 +1,7 @@
 package ledger
 
 import (
-	"bytes"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -21,14 +19,7 @@ func TestLostDaysComeBackFromCopies(t *testing.T) {
 	for seed := range soak.Pick(uint64(4), 300) {
 		r := rand.New(rand.NewPCG(seed, 52))
 		path := filepath.Join(t.TempDir(), "ledger.db")
-		raw, how := damage(r, bytes.Clone(good.raw))
-		if err := os.WriteFile(path, raw, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		b, err := Open(t.Context(), path)
-		if err != nil {
-			t.Fatalf("seed %d, %s: %v", seed, how, err)
-		}
+		b, _, how := good.damaged(t, r, path)
 		lost, err := b.Lost(t.Context())
 		if err != nil {
 			t.Fatal(err)

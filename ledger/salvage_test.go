@@ -129,6 +129,20 @@ func damage(r *rand.Rand, raw []byte) ([]byte, string) {
 	return raw, text
 }
 
+// damaged opens the book as a file that is damaged. It returns what is in the file, and how it was damaged.
+func (good *truth) damaged(t *testing.T, r *rand.Rand, path string) (b *Book, raw []byte, how string) {
+	t.Helper()
+	raw, how = damage(r, bytes.Clone(good.raw))
+	if err := os.WriteFile(path, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b, err := Open(t.Context(), path)
+	if err != nil {
+		t.Fatalf("%s, %s: %v", path, how, err)
+	}
+	return b, raw, how
+}
+
 // TestADamagedBookIsSalvaged damages pages of a book at random. It is opened again each time, the damaged file is kept, nothing is in
 // the new one that was not in the old one, and each pod that is lost, and each day that is charged otherwise, is in the time of a loss.
 func TestADamagedBookIsSalvaged(t *testing.T) {
@@ -138,14 +152,7 @@ func TestADamagedBookIsSalvaged(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 51))
 		dir := t.TempDir()
 		path := filepath.Join(dir, "ledger.db")
-		raw, how := damage(r, bytes.Clone(good.raw))
-		if err := os.WriteFile(path, raw, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		b, err := Open(t.Context(), path)
-		if err != nil {
-			t.Fatalf("seed %d, %s: %v", seed, how, err)
-		}
+		b, raw, how := good.damaged(t, r, path)
 		s := b.Salvaged()
 		if s != nil {
 			salvaged++

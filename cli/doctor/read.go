@@ -187,19 +187,12 @@ var prometheusRules = schema.GroupVersionResource{Group: "monitoring.coreos.com"
 
 // alertRules returns the rules of the PrometheusRules of a cluster, where it has that kind.
 func alertRules(ctx context.Context, c *client.Cluster, o client.Options) ([]doctor.Rule, error) {
-	if !knows(c, prometheusRules.GroupVersion().String(), "PrometheusRule") {
-		return nil, nil
-	}
-	api, err := c.Dynamic(o)
-	if err != nil {
-		return nil, err
-	}
-	list, err := api.Resource(prometheusRules).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	list, err := others(ctx, c, o, "PrometheusRule", prometheusRules)
 	if err != nil {
 		return nil, err
 	}
 	var out []doctor.Rule
-	for i := range list.Items {
+	for i := range list {
 		var spec struct {
 			Spec struct {
 				Groups []struct {
@@ -207,7 +200,7 @@ func alertRules(ctx context.Context, c *client.Cluster, o client.Options) ([]doc
 				}
 			}
 		}
-		o := &list.Items[i]
+		o := &list[i]
 		if runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &spec) != nil {
 			continue // expr may be a number: such a rule asks for no series
 		}

@@ -41,7 +41,6 @@ func RunProcess(ctx context.Context, o *ProcessOptions) error {
 	if err != nil {
 		return fmt.Errorf("read kubeconfig: %w", err)
 	}
-	cfg.QPS = -1 // API servers defend themselves by priority and fairness
 	if err := checkRights(ctx, cfg); err != nil {
 		return err
 	}

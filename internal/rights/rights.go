@@ -126,6 +126,8 @@ func sentence(a *authorizationv1.ResourceAttributes) string {
 // Check returns a client of the API server of cfg, and the name that it knows this process by, if this has all of needs. The error names those
 // that are missing, and the manifest that grants them. Without them watches would wait forever and report it only in the log.
 func Check(ctx context.Context, cfg *rest.Config, manifest string, needs ...Need) (client kubernetes.Interface, user string, err error) {
+	cfg = rest.CopyConfig(cfg)
+	cfg.QPS = -1 // API servers defend themselves by priority and fairness
 	if client, err = kubernetes.NewForConfig(cfg); err != nil {
 		return nil, "", fmt.Errorf("read kubeconfig: %w", err)
 	}

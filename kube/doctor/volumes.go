@@ -43,7 +43,7 @@ func (e *examined) volumes() []finding.Finding {
 	for _, where := range sortedKeys(by) {
 		slices.Sort(by[where])
 		out = append(out, warn("volume-zones", fmt.Sprintf("no node with GPUs reaches the %s of %s, which %s on nodes with %s: a pod that mounts one gets no GPU: %s",
-			plural(len(by[where]), "volume"), count(len(by[where]), "claim"), verb(len(by[where]), "is", "are"), where, few(by[where])),
+			verb(len(by[where]), "volume", "volumes"), count(len(by[where]), "claim"), verb(len(by[where]), "is", "are"), where, few(by[where])),
 			"create the volume where the GPUs are, and copy its data; a StorageClass with volumeBindingMode: WaitForFirstConsumer creates volumes where the pod goes"))
 	}
 	return out
@@ -69,12 +69,4 @@ func (e *examined) gpuHosts() []*v1.Node {
 		out = append(out, e.byName[e.offering[i].Name])
 	}
 	return out
-}
-
-// plural is a word for one or for many.
-func plural(n int, one string) string {
-	if n == 1 {
-		return one
-	}
-	return one + "s"
 }

@@ -24,11 +24,10 @@ const besideKey fwk.StateKey = Name + "/beside"
 // Clone implements fwk.StateData; beside never changes.
 func (b *others) Clone() fwk.StateData { return b }
 
-// passing is PreFilter for a pod that asks for no GPU, where there are GPUs at
-// all: the policy learns of it, unless each node has one, of which View.learn knows nothing either. One that nobody wants spread is given the node
-// whose GPUs it strands least, as package placement says it; of others Score
-// keeps to such nodes, among what the stock plugins like. It gives "" where they
-// decide.
+// passing is PreFilter for a pod that asks for no GPU, where there are GPUs at all. The policy learns of
+// the pod, unless each node has one of its kind, as in View.learn. A pod that need not be spread is given
+// the node whose GPUs it strands least, as package placement says it; of others Score keeps to such nodes,
+// among what the stock plugins like. It gives "" where they decide.
 func (p *Plugin) passing(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) string {
 	s := &p.Cluster.Index
 	s.Mu.Lock()
