@@ -148,6 +148,7 @@ func runScripts(t *testing.T, scheduler string, p testscript.Params) {
 		e.Defer(func() {
 			traced(filepath.Base(e.WorkDir), "script", from, 0, 0, scheduler)
 			forgetWrites(e.WorkDir)
+			logScene(t, e, planesIn(e.WorkDir))
 			downAll(t, bin, e.WorkDir)
 			forget()
 		})
@@ -170,11 +171,16 @@ func program(name string) string {
 	return path
 }
 
-// downAll ends what a script has started, whatever became of the script.
-func downAll(t *testing.T, bin, work string) {
+// planesIn lists the state files of the control planes that a script has started.
+func planesIn(work string) []string {
 	states, _ := filepath.Glob(filepath.Join(work, "*", "state.json"))
 	more, _ := filepath.Glob(filepath.Join(work, "share", "berth", "*", "state.json"))
-	for _, state := range append(states, more...) {
+	return append(states, more...)
+}
+
+// downAll ends what a script has started, whatever became of the script.
+func downAll(t *testing.T, bin, work string) {
+	for _, state := range planesIn(work) {
 		tracedPlane(filepath.Base(work), state, time.Now())
 		out, err := exec.Command(filepath.Join(bin, "berth"), "down", "--purge", "--dir", filepath.Dir(state)).CombinedOutput()
 		if err != nil {

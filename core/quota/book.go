@@ -101,6 +101,8 @@ func (b *Book) SetTree(t *Tree) (call []string) {
 	for i, parent := range t.parent {
 		if b.freed[i] = parent < 0; parent < 0 {
 			b.roots = append(b.roots, i)
+		} else {
+			b.eased = append(b.eased, i) // it may be entitled to more now
 		}
 	}
 	return call

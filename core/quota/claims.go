@@ -55,7 +55,7 @@ func (b *Book) overdrawn(i int) bool {
 }
 
 // Claims returns workloads that wait, do not fit, and may have become entitled to what others
-// borrow, as their own queue or one above it holds less than before. They stay in their lines, and are
+// borrow, as their own queue or one above it holds less than before, or the queues have changed. They stay in their lines, and are
 // to be tried again, to reclaim it.
 func (b *Book) Claims() (call []Workload) {
 	eased := b.eased

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/core/quota"
+	"berth.dev/berth/kube/queues"
 )
 
 // trial is how long quota is kept for a pod that is called and does not come.
@@ -17,6 +18,7 @@ const trial = 30 * time.Second
 func (q *Quota) SetQueues(specs []quota.Spec, read Reader) {
 	q.mu.Lock()
 	var call []*v1.Pod
+	more := false // there are queues that were not there
 	if len(specs) == 0 {
 		for _, lead := range q.leads {
 			call = append(call, lead)
@@ -29,9 +31,10 @@ func (q *Quota) SetQueues(specs []quota.Spec, read Reader) {
 		tree := quota.NewTree(specs)
 		q.tallies.Keep(tree)
 		if q.book == nil {
-			q.book = quota.NewBook(tree)
+			more, q.book = true, quota.NewBook(tree)
 		} else {
 			was := q.book.Tree()
+			more = adds(was, tree)
 			for _, id := range q.book.SetTree(tree) {
 				call = append(call, q.leads[id])
 				q.drop(id)
@@ -47,6 +50,8 @@ func (q *Quota) SetQueues(specs []quota.Spec, read Reader) {
 				q.hold(pod, pod.Spec.NodeName)
 			case q.allowed[pod.UID] != nil: // it may wait for room, and may use other nodes now
 				call = append(call, pod)
+			case more && q.asked[queues.Workload(pod)] == nil && q.asked[string(pod.UID)] == nil:
+				call = append(call, pod) // it may wait for room, and its queue may be new: then it may reclaim what others borrow
 			}
 		}
 	}
@@ -58,6 +63,15 @@ func (q *Quota) SetQueues(specs []quota.Spec, read Reader) {
 	}
 	q.mu.Unlock()
 	q.wake(call)
+}
+
+// adds reports whether some queue of a tree was not in another.
+func adds(was, now *quota.Tree) bool {
+	there := map[string]bool{}
+	for _, name := range was.Names() {
+		there[name] = true
+	}
+	return slices.ContainsFunc(now.Names(), func(name string) bool { return !there[name] })
 }
 
 // freed lists the pods without a node that wait for no quota and may use GPUs in other ways than before,

@@ -113,7 +113,8 @@ func (w *Informer) follow(ctx context.Context, client dynamic.Interface, served 
 	if !cache.WaitForCacheSync(ctx.Done(), pods) {
 		return
 	}
-	for wait := askAgain; ; wait = min(2*wait, askSeldom) {
+	said := ""
+	for began := time.Now(); ; {
 		_, err := client.Resource(v1alpha1.Queues).List(ctx, metav1.ListOptions{Limit: 1})
 		if err == nil {
 			break
@@ -121,7 +122,10 @@ func (w *Informer) follow(ctx context.Context, client dynamic.Interface, served 
 		if apierrors.IsNotFound(err) {
 			w.known()
 		} else {
-			log.Info("Queues cannot be read; no quota is counted until they can", "reason", err.Error())
+			if reason := err.Error(); reason != said {
+				said = reason
+				log.Info("Queues cannot be read; no quota is counted until they can", "reason", reason)
+			}
 			if apierrors.IsForbidden(err) {
 				w.known()
 			}
@@ -129,7 +133,7 @@ func (w *Informer) follow(ctx context.Context, client dynamic.Interface, served 
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(wait):
+		case <-time.After(pause(began)):
 		}
 	}
 	w.quota.SaveEvicted(func(queue string, list []quota.Evicted) error { return saveEvicted(ctx, client, queue, list) })

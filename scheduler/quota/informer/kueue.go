@@ -21,11 +21,11 @@ func (w *Informer) findKueue(d discovery.ServerResourcesInterface) (runs bool) {
 
 // followKueue is findKueue until Kueue runs, or ctx ends.
 func (w *Informer) followKueue(ctx context.Context, d discovery.ServerResourcesInterface) {
-	for wait := askAgain; ; wait = min(2*wait, askSeldom) {
+	for began := time.Now(); ; {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(wait):
+		case <-time.After(pause(began)):
 		}
 		if w.findKueue(d) {
 			return
