@@ -1,7 +1,7 @@
 package explain
 
 import (
-	"fmt"
+	"strconv"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -58,12 +58,12 @@ func (t *Cluster) gpuGaps(a *ask, n *v1.Node, view *devices.Node) []reasons.Gap 
 		g.Do = "ask for less memory, or for a model that has more"
 		return []reasons.Gap{g}
 	}
-	what := fmt.Sprint(g.Needed, " ", g.Subject)
+	what := strconv.FormatInt(g.Needed, 10) + " " + g.Subject
 	if r.GPUs == 1 && r.MilliGPU > 0 && r.MilliGPU < cluster.Whole && shareName(g.Subject) {
 		what = gpusOf(int64(r.MilliGPU)) + " of a GPU"
 	}
 	free := max(0, t.freeOf(view, i)-t.keptFree(n.Name))
-	g.Has = fmt.Sprintf("%s of %d GPUs free, too little for %s%s%s", gpusOf(free), view.Physical, what, t.keptText(a, n.Name), unhealthyText(view))
+	g.Has = gpusOf(free) + " of " + strconv.Itoa(view.Physical) + " GPUs free, too little for " + what + t.keptText(a, n.Name) + unhealthyText(view)
 	return []reasons.Gap{g}
 }
 

@@ -31,6 +31,7 @@ type Plan struct {
 	apart bool      // a pod keeps away from others by their labels
 	left  []*v1.Pod // newcomers that wait: see Leave
 
+	came  int      // how many of the Pods of of were there first
 	fresh *Cluster // of all Pods of of; nil is that one got a place since
 	mark  cluster.Mark
 }
@@ -56,7 +57,7 @@ func NewPlan(s Situation) (*Plan, error) {
 	c.SetQueues(s.Queues)
 	c.owners = s.Owners
 	p := &Plan{of: s, c: c}
-	p.of.Pods = slices.Clone(s.Pods)
+	p.of.Pods, p.came = slices.Clone(s.Pods), len(s.Pods)
 	p.by, p.index = c.policyOf(s.Pods)
 	p.line = slices.DeleteFunc(slices.Clone(s.Pods), func(pod *v1.Pod) bool { return !inLines(pod) })
 	ahead := slices.DeleteFunc(slices.Clone(p.line), func(pod *v1.Pod) bool {
@@ -231,7 +232,7 @@ func (p *Plan) place(one *Taken) {
 // now is the cluster with those that got a place, counted once until the next gets one.
 func (p *Plan) now() (*Cluster, error) {
 	if p.fresh == nil {
-		c, err := NewCluster(p.of.Nodes, p.of.Pods)
+		c, err := p.counted()
 		if err != nil {
 			return nil, err
 		}
@@ -244,6 +245,18 @@ func (p *Plan) now() (*Cluster, error) {
 	p.fresh.snapshot.RollBack(p.mark)
 	p.mark, p.fresh.kept = p.fresh.snapshot.Mark(), nil
 	return p.fresh, nil
+}
+
+// counted is the cluster with those that got a place. While there are none, it is the one that the plan is made on.
+func (p *Plan) counted() (*Cluster, error) {
+	if len(p.of.Pods) > p.came {
+		return NewCluster(p.of.Nodes, p.of.Pods)
+	}
+	c := *p.c
+	c.snapshot = p.c.snapshot.Clone()
+	c.read.Snapshot = c.snapshot
+	c.kept, c.reaches, c.empty = nil, nil, nil
+	return &c, nil
 }
 
 // Waiting is the situation of the first newcomer that got no place, with all of them that got none.
