@@ -243,6 +243,14 @@ func (t *Tree) Spec(name string) (Spec, bool) {
 	return t.specs[i], true
 }
 
+// Adds reports whether t has a queue that another tree has not.
+func (t *Tree) Adds(to *Tree) bool {
+	return slices.ContainsFunc(t.Names(), func(name string) bool {
+		i, there := to.index[name]
+		return !there || to.own[i]
+	})
+}
+
 // Names returns the queues, parents before their children and siblings by name.
 func (t *Tree) Names() []string {
 	out := make([]string, 0, len(t.index))

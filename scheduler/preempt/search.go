@@ -58,7 +58,7 @@ func (x *Preemption) find(pl *nodeindex.Planner, w *preemptor, barred map[string
 		}
 	}
 	if checks != nil {
-		asked.Filters = asker{checks, s}
+		asked.Filters = s.Filters(checks)
 	}
 	plan, why, ok := w.search(pl, s, asked, now)
 	if checks != nil {

@@ -34,7 +34,7 @@ func (q *Quota) SetQueues(specs []quota.Spec, read Reader) {
 			more, q.book = true, quota.NewBook(tree)
 		} else {
 			was := q.book.Tree()
-			more = adds(was, tree)
+			more = tree.Adds(was)
 			for _, id := range q.book.SetTree(tree) {
 				call = append(call, q.leads[id])
 				q.drop(id)
@@ -58,20 +58,9 @@ func (q *Quota) SetQueues(specs []quota.Spec, read Reader) {
 	q.on.Store(q.book != nil)
 	q.version++
 	call = append(call, q.next()...)
-	for id := range q.objects.line {
-		q.objects.turn(id)
-	}
+	q.objects.TurnAll()
 	q.mu.Unlock()
 	q.wake(call)
-}
-
-// adds reports whether some queue of a tree was not in another.
-func adds(was, now *quota.Tree) bool {
-	there := map[string]bool{}
-	for _, name := range was.Names() {
-		there[name] = true
-	}
-	return slices.ContainsFunc(now.Names(), func(name string) bool { return !there[name] })
 }
 
 // freed lists the pods without a node that wait for no quota and may use GPUs in other ways than before,
@@ -129,13 +118,13 @@ func (q *Quota) next() (call []*v1.Pod) {
 	q.book.SetNow(now)
 	q.book.Expire(now)
 	for _, w := range q.book.Next(now.Add(trial)) {
-		if !q.objects.turn(types.UID(w.ID)) {
+		if !q.objects.Turn(types.UID(w.ID)) {
 			q.called[w.ID] = true
 			call = append(call, q.leads[w.ID])
 		}
 	}
 	for _, w := range q.book.Claims() {
-		if !q.objects.turn(types.UID(w.ID)) && !q.retried[w.ID] {
+		if !q.objects.Turn(types.UID(w.ID)) && !q.retried[w.ID] {
 			q.retried[w.ID] = true
 			call = append(call, q.leads[w.ID])
 		}

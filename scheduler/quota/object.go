@@ -2,54 +2,20 @@ package quota
 
 import (
 	"maps"
-	"slices"
 	"strings"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/core/quota"
 )
-
-// objects is what stands in line for pods that do not exist yet.
-type objects struct {
-	open  func() // called once, when there are Queues; without mu
-	call  func() // called when Turns has something to say, or pods have ended; without mu
-	line  map[types.UID]bool
-	turns map[types.UID]bool
-	ended bool // pods have ended since call
-	// come is the pods of objects that were resumed, by object.
-	come map[types.UID]map[types.UID]bool
-}
-
-func newObjects() objects {
-	return objects{line: map[types.UID]bool{}, turns: map[types.UID]bool{}, come: map[types.UID]map[types.UID]bool{}}
-}
-
-// turn notes that it may be the turn of an object, and reports whether an ID is of one.
-func (o *objects) turn(id types.UID) bool {
-	if o.line[id] {
-		o.turns[id] = true
-	}
-	return o.line[id]
-}
-
-// gone notes that a pod has ended.
-func (o *objects) gone(pod *v1.Pod) {
-	o.ended = true
-	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
-		delete(o.come[ref.UID], pod.UID)
-	}
-}
 
 // ObjectsFrom has open called once, when there are Queues, and then call each time when Turns has
 // something to say or pods have ended. Both must be quick.
 func (q *Quota) ObjectsFrom(open, call func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.objects.open, q.objects.call = open, call
+	q.objects.From(open, call)
 }
 
 // wakeObjects makes the calls of ObjectsFrom that are due, without mu.
@@ -58,13 +24,7 @@ func (q *Quota) wakeObjects() {
 		return
 	}
 	q.mu.Lock()
-	o := &q.objects
-	open, call := o.open, o.call
-	o.open = nil
-	if len(o.turns) == 0 && (len(o.line) == 0 || !o.ended) {
-		call = nil
-	}
-	o.ended = false
+	open, call := q.objects.Due()
 	q.mu.Unlock()
 	if open != nil {
 		open()
@@ -79,9 +39,7 @@ func (q *Quota) wakeObjects() {
 func (q *Quota) Turns() []types.UID {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	out := slices.Sorted(maps.Keys(q.objects.turns))
-	clear(q.objects.turns)
-	return out
+	return q.objects.Turns()
 }
 
 // Standing is how it stands with an object that asks for pods.
@@ -106,7 +64,7 @@ func (q *Quota) Stand(a *Ask) (s Standing) {
 	}
 	q.change(func() {
 		id := a.id()
-		q.objects.line[types.UID(id)] = true
+		q.objects.Stand(types.UID(id))
 		w := q.workload(a)
 		if w == nil {
 			if q.book != nil {
@@ -164,9 +122,7 @@ func (q *Quota) Waive(object types.UID) {
 // Forget has an object stand in no line, and keeps nothing for it.
 func (q *Quota) Forget(object types.UID) {
 	q.change(func() {
-		delete(q.objects.line, object)
-		delete(q.objects.turns, object)
-		delete(q.objects.come, object)
+		q.objects.Forget(object)
 		maps.DeleteFunc(q.allowed, func(uid types.UID, _ *quota.Selection) bool {
 			return strings.HasPrefix(string(uid), string(object)+"/")
 		})

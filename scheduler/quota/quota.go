@@ -17,6 +17,7 @@ import (
 	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/scheduler/quota/history"
 	"berth.dev/berth/scheduler/quota/metrics"
+	"berth.dev/berth/scheduler/quota/objects"
 )
 
 // Reader reads objects of Kubernetes as quotas count them. Its functions must be quick,
@@ -90,7 +91,7 @@ type Quota struct {
 	allowed map[types.UID]*quota.Selection
 	only    map[types.UID][]quota.Kind // see Narrow
 	asked   map[string]*quota.Workload // those called or admitted, until they hold
-	objects objects
+	objects objects.Objects
 	timer   *time.Timer
 	wakes   time.Time // when timer does
 	version int64
@@ -107,7 +108,7 @@ type Quota struct {
 func New() *Quota {
 	q := &Quota{
 		call: func([]*v1.Pod) {}, Situation: func() *queues.Situation { return nil }, Least: func(string) int { return 0 }, Holding: func(types.UID) bool { return false }, pods: map[types.UID]*v1.Pod{}, leads: map[string]*v1.Pod{},
-		works: map[types.UID]string{}, allowed: map[types.UID]*quota.Selection{}, only: map[types.UID][]quota.Kind{}, asked: map[string]*quota.Workload{}, objects: newObjects(),
+		works: map[types.UID]string{}, allowed: map[types.UID]*quota.Selection{}, only: map[types.UID][]quota.Kind{}, asked: map[string]*quota.Workload{}, objects: objects.New(),
 		tallies: metrics.Tallies{}, again: map[types.UID]time.Time{}, retried: map[string]bool{}, called: map[string]bool{},
 	}
 	q.evictions = history.NewWriter(q.evictedOf)

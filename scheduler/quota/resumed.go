@@ -17,15 +17,14 @@ import (
 // is out of its line; Turns names it when some of its pods are refused.
 func (q *Quota) Await(a *Ask, count int, until time.Time) {
 	q.change(func() {
-		o, id := &q.objects, types.UID(a.id())
-		delete(o.line, id)
-		delete(o.turns, id)
+		id := types.UID(a.id())
 		if q.book == nil {
+			q.objects.Forget(id)
 			return
 		}
 		q.book.Leave(string(id))
 		q.book.Release(string(id))
-		o.come[id] = map[types.UID]bool{}
+		q.objects.Resume(id)
 		w := q.workload(a)
 		if w == nil {
 			return
@@ -39,7 +38,7 @@ func (q *Quota) Await(a *Ask, count int, until time.Time) {
 			case pod.Spec.NodeName == "":
 				waiting = append(waiting, pod)
 			default:
-				o.come[id][pod.UID] = true
+				q.objects.Come(id, pod.UID)
 				asked, _ := q.read.Asked(pod, q.book.Tree().Ways(w.Queue))
 				w.Pods = quota.WithoutOne(w.Pods, asked.Pieces)
 			}
@@ -59,7 +58,7 @@ func (q *Quota) Lost(object types.UID) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	waits := false
-	for uid := range q.objects.come[object] {
+	for uid := range q.objects.Pods(object) {
 		pod := q.pods[uid]
 		if pod == nil || q.book == nil {
 			continue
@@ -71,13 +70,6 @@ func (q *Quota) Lost(object types.UID) bool {
 		waits = waits || leads && q.book.Waits(id)
 	}
 	return waits
-}
-
-// refused notes that a pod waits for quota, with mu held.
-func (q *Quota) refused(pod *v1.Pod) {
-	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil && q.objects.come[ref.UID] != nil {
-		q.objects.turns[ref.UID] = true
-	}
 }
 
 // Awaited returns how many pods of each set of an object have still to come for which quota is kept.
@@ -93,14 +85,9 @@ func (q *Quota) Awaited(o *queues.Suspended) []int {
 // take has a pod take over what is kept for one of the object that created it, with mu held.
 func (q *Quota) take(pod *v1.Pod) {
 	ref := metav1.GetControllerOfNoCopy(pod)
-	if ref == nil || q.book == nil {
+	if ref == nil || q.book == nil || !q.objects.Come(ref.UID, pod.UID) {
 		return
 	}
-	come := q.objects.come[ref.UID]
-	if come == nil || come[pod.UID] {
-		return
-	}
-	come[pod.UID] = true
 	queue := q.read.Queue(pod)
 	asked, _ := q.read.Asked(pod, q.book.Tree().Ways(queue))
 	q.book.Take(string(ref.UID), queues.Workload(pod), queue, asked)

@@ -117,7 +117,7 @@ func (q *Quota) outOfLine(id string) (lead *v1.Pod) {
 func (q *Quota) forget(uid types.UID) bool {
 	pod := q.pods[uid]
 	if pod != nil {
-		q.objects.gone(pod)
+		q.objects.Gone(pod)
 	}
 	delete(q.pods, uid)
 	delete(q.allowed, uid)

@@ -84,7 +84,7 @@ func (q *Quota) Try(a *Ask) Answer {
 	q.book.Wait(w)
 	q.drop(w.ID)
 	q.leads[w.ID], q.works[a.Lead.UID], q.asked[w.ID] = a.Lead, w.ID, w
-	q.refused(a.Lead)
+	q.objects.Refused(a.Lead)
 	return out
 }
 

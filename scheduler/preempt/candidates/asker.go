@@ -1,4 +1,4 @@
-package preempt
+package candidates
 
 import (
 	v1 "k8s.io/api/core/v1"
@@ -6,14 +6,16 @@ import (
 	"berth.dev/berth/core/cluster"
 	"berth.dev/berth/core/preemption"
 	"berth.dev/berth/scheduler/filters"
-	"berth.dev/berth/scheduler/preempt/candidates"
 )
 
 // asker answers a search with the framework's filters: it implements preemption.Filters.
 type asker struct {
 	*filters.Filters
-	s *candidates.List
+	s *List
 }
+
+// Filters returns checks as a search for victims among candidates asks them.
+func (s *List) Filters(checks *filters.Filters) preemption.Filters { return asker{checks, s} }
 
 // leave has holders leave.
 func (a asker) leave(gone []preemption.ID) {
