@@ -29,10 +29,27 @@ func TestManyHeldRequestsTakeLittleMemory(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector takes memory too")
 	}
+	took := hold(t, manyHeld)
+	t.Logf("%d held requests take %d MB", manyHeld, took>>20)
+	if took > heldMost*manyHeld {
+		t.Errorf("a held request takes %d bytes, want at most %d", took/manyHeld, heldMost)
+	}
+}
+
+// BenchmarkHeld reports what 10,000 held requests take.
+func BenchmarkHeld(b *testing.B) {
+	for range b.N {
+		b.ReportMetric(float64(hold(b, 10_000))/1e6, "MB")
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+// hold holds so many requests, has them answered, and returns how many bytes of memory the first took.
+func hold(t testing.TB, n int) (took int) {
 	r := newRig(t, gate.Limits{})
 	before := resident(t)
 	clients := exec.Command(os.Args[0], "-test.run=^TestClientsOfAnotherProcess$")
-	clients.Env = append(os.Environ(), "BERTH_TEST_CLIENTS="+r.address)
+	clients.Env = append(os.Environ(), "BERTH_TEST_CLIENTS="+r.address, fmt.Sprint("BERTH_TEST_REQUESTS=", n))
 	in, err := clients.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -47,18 +64,15 @@ func TestManyHeldRequestsTakeLittleMemory(t *testing.T) {
 	}
 	defer func() { _ = clients.Wait() }()
 	defer in.Close()
-	r.until("all are held", held(manyHeld))
-	took := resident(t) - before
-	t.Logf("%d held requests take %d MB", manyHeld, took>>20)
-	if took > heldMost*manyHeld {
-		t.Errorf("a held request takes %d bytes, want at most %d", took/manyHeld, heldMost)
-	}
+	r.until("all are held", held(n))
+	took = resident(t) - before
 	_, at := pod(t, echo("pod"))
 	r.service.SetBackends([]string{at})
 	answered, _ := bufio.NewReader(out).ReadString('\n')
-	if answered != fmt.Sprintln(manyHeld) {
+	if answered != fmt.Sprintln(n) {
 		t.Errorf("answered: %q", answered)
 	}
+	return took
 }
 
 // TestClientsOfAnotherProcess is the other process.
@@ -69,7 +83,11 @@ func TestClientsOfAnotherProcess(t *testing.T) {
 	}
 	request := "POST /v1/models/iris:predict HTTP/1.1\r\nHost: iris.shop\r\nUser-Agent: curl/8.14.1\r\nAccept: */*\r\nContent-Type: application/json\r\n" +
 		"Content-Length: 1024\r\n\r\n" + strings.Repeat("x", 1024)
-	conns := make([]net.Conn, manyHeld)
+	n, err := strconv.Atoi(os.Getenv("BERTH_TEST_REQUESTS"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	conns := make([]net.Conn, n)
 	for i := range conns {
 		c, err := net.Dial("tcp", address)
 		if err != nil {
@@ -91,7 +109,7 @@ func TestClientsOfAnotherProcess(t *testing.T) {
 }
 
 // resident returns the bytes of memory of this process, after a collection.
-func resident(t *testing.T) int {
+func resident(t testing.TB) int {
 	runtime.GC()
 	raw, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(os.Getpid()), "status"))
 	if err != nil {

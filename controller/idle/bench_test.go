@@ -26,7 +26,9 @@ type memory struct {
 }
 
 func (m *memory) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
-	list.(*kubeflow.NotebookList).Items = append([]kubeflow.Notebook(nil), m.notebooks...)
+	if list, ok := list.(*kubeflow.NotebookList); ok { // of other kinds there is none
+		list.Items = append([]kubeflow.Notebook(nil), m.notebooks...)
+	}
 	return nil
 }
 

@@ -97,8 +97,14 @@ func BenchmarkDay(b *testing.B) {
 	s, end := day(1000)
 	runtime.GC()
 	got := s.Stats()
+	grew := resident(b) - before
 	b.Logf("%d series, %d chunks: %.0f MB of slabs, %.1f of heads; the process grew by %.0f MB",
-		got.Series, got.Chunks, float64(got.ChunkBytes)/1e6, float64(got.HeadBytes)/1e6, float64(resident(b)-before)/1e6)
+		got.Series, got.Chunks, float64(got.ChunkBytes)/1e6, float64(got.HeadBytes)/1e6, float64(grew)/1e6)
+	b.Run("stored", func(b *testing.B) {
+		b.ReportMetric(float64(got.ChunkBytes+got.HeadBytes)/1e6, "chunk-MB")
+		b.ReportMetric(float64(grew)/1e6, "resident-MB")
+		b.ReportMetric(0, "ns/op")
+	})
 	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 5e7, Timeout: time.Minute})
 	for _, q := range []struct {
 		name, expr string
