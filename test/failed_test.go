@@ -16,7 +16,7 @@ import (
 // pods, the Queues, and the last warnings and errors. The folder is removed after it: this is all that is left of
 // a failure that comes seldom.
 func logScene(t *testing.T, e *testscript.Env, planes []string) {
-	if failed, can := e.T().(testscript.TFailed); !can || !failed.Failed() {
+	if failed, can := e.T().(interface{ Failed() bool }); !can || !failed.Failed() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), oneTry)

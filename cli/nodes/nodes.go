@@ -93,7 +93,9 @@ func (n *nodesCommand) run(ctx context.Context) error {
 		if n.by != "" {
 			return n.printBy(w, n.shown(v.View), of)
 		}
-		return n.print(w, v.View, c.Growth(ctx, n.o, n.selector, v.Nodes))
+		pools := c.Growth(ctx, n.o, n.selector, v.Nodes)
+		pool.SetIdle(pools, v.Nodes, v.Holds)
+		return n.print(w, v.View, pools)
 	}
 	if n.watch {
 		return c.Watch(ctx, n.o, show)

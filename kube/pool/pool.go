@@ -79,9 +79,27 @@ const podsOfNode = 110
 // Growth is how far a pool can grow now.
 type Growth struct {
 	Pool
-	Nodes int // that it has
-	By    int // nodes that it can get more; 0 is none
+	Nodes int      // that it has
+	By    int      // nodes that it can get more; 0 is none
+	Idle  []string // of its nodes, those on which no GPU is held, sorted; see SetIdle
 }
+
+// SetIdle notes which of nodes are idle: holds reports whether GPUs of one are held.
+func SetIdle(list []Growth, nodes []*v1.Node, holds func(node string) bool) {
+	for i := range list {
+		g := &list[i]
+		g.Idle = nil
+		for _, n := range nodes {
+			if g.Has(n) && !holds(n.Name) {
+				g.Idle = append(g.Idle, n.Name)
+			}
+		}
+		slices.Sort(g.Idle)
+	}
+}
+
+// Spare is how many of the idle nodes can go: Min stay.
+func (g *Growth) Spare() int { return max(0, min(len(g.Idle), g.Nodes-g.Min)) }
 
 // Grow tells of each pool, in their order, how many of nodes are of it and how many
 // more there may be.

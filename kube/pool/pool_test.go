@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"berth.dev/berth/api"
 	"berth.dev/berth/kube/explain"
 	"berth.dev/berth/kube/pool"
 )
@@ -234,4 +236,33 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestIdleNodesCanGoButForTheLeast(t *testing.T) {
+	nodes := []*v1.Node{node("c", "pool", "t4"), node("a", "pool", "t4"), node("b", "pool", "t4"), node("d", "pool", "other"), node("e", "none", "")}
+	for _, n := range nodes[:4] {
+		n.Labels = map[string]string{api.LabelPool: n.Labels["pool"]}
+	}
+	for _, tt := range []struct {
+		name  string
+		least int
+		held  []string
+		idle  []string
+		spare int
+	}{
+		{"none is held, and the pool may be empty", 0, nil, []string{"a", "b", "c"}, 3},
+		{"none is held, and two stay", 2, nil, []string{"a", "b", "c"}, 1},
+		{"one is held", 0, []string{"b"}, []string{"a", "c"}, 2},
+		{"one is held, and one stays: it is that one", 1, []string{"b"}, []string{"a", "c"}, 2},
+		{"the pool has fewer than its least", 9, nil, []string{"a", "b", "c"}, 0},
+		{"all are held", 0, []string{"a", "b", "c"}, nil, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			list := pool.Grow([]pool.Pool{{Name: "t4", Min: tt.least, Max: 9}}, nodes)
+			pool.SetIdle(list, nodes, func(name string) bool { return slices.Contains(tt.held, name) })
+			if !slices.Equal(list[0].Idle, tt.idle) || list[0].Spare() != tt.spare {
+				t.Errorf("idle are %v, and %d can go; want %v and %d", list[0].Idle, list[0].Spare(), tt.idle, tt.spare)
+			}
+		})
+	}
 }

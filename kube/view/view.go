@@ -2,6 +2,7 @@ package view
 
 import (
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -15,6 +16,12 @@ type View struct {
 	Nodes   []devices.Node // by name; nodes without GPUs too
 	Total   devices.Count
 	Waiting []Waiting // by owner; those that have a pod without a node
+}
+
+// Holds reports whether pods hold GPUs of a node, or parts of them; also of one that the view does not have.
+func (v *View) Holds(node string) bool {
+	i, there := slices.BinarySearchFunc(v.Nodes, node, func(n devices.Node, name string) int { return strings.Compare(n.Name, name) })
+	return !there || v.Nodes[i].Held > 0
 }
 
 // Waiting is an owner some of whose pods ask for GPUs and are bound to no node.
