@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"berth.dev/berth/core/cost"
@@ -44,11 +46,13 @@ func (b *Book) closeDay(ctx context.Context, day, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	rows := cost.DayRows(cost.Account(facts, day, day.Add(cost.Day)))
+	charges := cost.Account(facts, day, day.Add(cost.Day))
+	rows, workloads := cost.DayRows(charges), cost.Sum(charges, cost.Workload)
 	return b.change(ctx, func(w *writer) {
 		w.turned = true
 		key := day.UnixMilli()
 		w.sums(day, rows)
+		w.workloads(day, workloads)
 		why := "closed"
 		w.one([]any{&why}, "SELECT why FROM reopened WHERE day = ?", key)
 		w.link(Link{Day: day, At: now, Why: why, Facts: factsHash(facts, day), Sums: sumsHash(rows)})
@@ -71,6 +75,7 @@ func (w *writer) reopen(from, to int64, why string) {
 	w.do("DELETE FROM months"+months, since, to, to)
 	w.do("INSERT OR REPLACE INTO reopened SELECT day, ?"+which, why, since, to, to)
 	w.do("DELETE FROM sums WHERE day IN (SELECT day"+which+")", since, to, to)
+	w.do("DELETE FROM day_workloads WHERE day IN (SELECT day"+which+")", since, to, to)
 	w.do("DELETE"+which, since, to, to)
 }
 
@@ -139,21 +144,29 @@ func (b *Book) Rows(ctx context.Context, from, to time.Time, by cost.By) ([]cost
 	defer tx.Rollback() //nolint:errcheck // nothing was written
 	r := reader{ctx: ctx, db: tx}
 	var days, months []time.Time
+	var workloads map[time.Time][]cost.Row
+	from = from.Truncate(time.Hour)
 	if by.OfDays() {
 		days, months = r.days(), r.months()
+	} else if by == cost.Workload {
+		workloads = r.workloads(from, to)
+		days = slices.SortedFunc(maps.Keys(workloads), time.Time.Compare)
 	}
 	var lists [][]cost.Row
 	var facts []cost.Period
-	months, rest := cost.SplitMonths(from.Truncate(time.Hour), to, months)
+	months, rest := cost.SplitMonths(from, to, months)
 	for _, month := range months {
 		lists = append(lists, r.sums("month_sums", "month", month, cost.NextMonth(month), by))
 	}
 	for _, p := range rest {
 		whole, between := cost.Split(p.From, p.To, days)
-		if len(whole) > 0 {
+		if len(whole) > 0 && by != cost.Workload {
 			lists = append(lists, r.sums("sums", "day", whole[0], whole[len(whole)-1].Add(cost.Day), by))
 		}
 		facts = append(facts, between...)
+	}
+	for _, day := range days {
+		lists = append(lists, workloads[day])
 	}
 	for _, p := range facts {
 		r.from, r.to = p.From.UnixMilli(), p.To.UnixMilli()

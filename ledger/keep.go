@@ -34,6 +34,7 @@ func (b *Book) Forget(ctx context.Context, before time.Time) error {
 			w.do("DELETE FROM "+table+" WHERE ends <= ?", until)
 		}
 		w.do("DELETE FROM records WHERE at < ?", until)
+		w.do("DELETE FROM day_workloads WHERE day < ?", until)
 		w.do("DELETE FROM nodes WHERE uid NOT IN (SELECT node FROM ups)")
 		w.do("DELETE FROM losses WHERE ends <= ?", until)
 		w.do("INSERT OR REPLACE INTO kept VALUES (1, ?)", until)

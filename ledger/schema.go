@@ -53,7 +53,8 @@ CREATE TABLE IF NOT EXISTS losses (
 
 // daySchema is the sums of days that are closed, and the links of their chain. A day is in days while its sums are those of the
 // facts, and a month in months while all its days are. kept has since when there are facts. reopened has why the sums of a day were
-// dropped, and rerated the prices that a rerating has replaced.
+// dropped, and rerated the prices that a rerating has replaced. day_workloads has what each workload of a day is charged, while there are
+// facts of that day.
 const daySchema = `
 CREATE TABLE IF NOT EXISTS days (day INTEGER PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS reopened (day INTEGER PRIMARY KEY, why TEXT NOT NULL);
@@ -61,6 +62,7 @@ CREATE TABLE IF NOT EXISTS sums (
 	day INTEGER NOT NULL, namespace TEXT NOT NULL, user TEXT NOT NULL, queue TEXT NOT NULL, product TEXT NOT NULL, what INTEGER NOT NULL, reason TEXT NOT NULL, currency TEXT NOT NULL,
 	part_millis INTEGER NOT NULL, unpriced INTEGER NOT NULL, micros INTEGER NOT NULL, PRIMARY KEY (day, what, reason, namespace, user, queue, product, currency)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS day_workloads (day INTEGER PRIMARY KEY, rows BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS months (month INTEGER PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS month_sums (
 	month INTEGER NOT NULL, namespace TEXT NOT NULL, user TEXT NOT NULL, queue TEXT NOT NULL, product TEXT NOT NULL, what INTEGER NOT NULL, reason TEXT NOT NULL, currency TEXT NOT NULL,

@@ -22,7 +22,7 @@ func benchLedger(ctx context.Context, r *report, _ string) error {
 		}},
 		{meter, "Month", "5x", 3, []goFigure{
 			{"Month/by_user_1000_pods_a_day", "ns/op", figure{what: "a month by user, from intervals alone", unit: "s", how: "30,000 pods on 100 nodes; no day is closed"}, toSeconds},
-			{"Month/by_workload_10000_pods_a_day", "ns/op", figure{what: "a month by workload", unit: "s", aim: 1, how: "300,000 pods on 100 nodes; of workloads no sums of days are kept"}, toSeconds},
+			{"Month/by_workload_10000_pods_a_day", "ns/op", figure{what: "a month by workload", unit: "s", aim: 1, how: "300,000 pods on 100 nodes, in closed days"}, toSeconds},
 		}},
 		{ledger, "YearByUser", "", 5, []goFigure{
 			{"YearByUser", "ns/op", figure{what: "a year by user", unit: "s", aim: 0.5, how: "365 closed days with 100 users"}, toSeconds},
