@@ -14,6 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // python3 is that of Debian, which its packages are for.
@@ -26,9 +27,10 @@ type withoutGPUs struct {
 }
 
 // TestLabWithoutGPUs runs the lab of seed 002 on a real node without GPUs, by Berth's controllers alone: a notebook, a job that trains a model of
-// scikit-learn and writes it to a volume, and a service that loads it from there, answers, scales to zero, and answers again.
+// scikit-learn and writes it to a volume, and a service that loads it from there, answers, scales to zero, and answers again. Then a command
+// makes services of what the job has written: a model, and weights that the server cannot read.
 //
-// rows: ML-68
+// rows: ML-68 ML-74
 func TestLabWithoutGPUs(t *testing.T) {
 	if exec.Command(python3, "-c", "import sklearn").Run() != nil {
 		t.Skip("left out: it needs Debian's python3-sklearn (apt-get install python3-sklearn)")
@@ -46,6 +48,7 @@ func TestLabWithoutGPUs(t *testing.T) {
 		{"a TFJob trains a model with two ranks, and writes it to its volume", l.train},
 		{"a service loads the model from the volume, and answers", l.serve},
 		{"a service without requests has no replica, and answers the next one", l.wake},
+		{"the job's volume becomes a service, and its wrong folder one that says so", l.convert},
 	} {
 		if !t.Run(c.name, c.run) {
 			return
@@ -164,7 +167,7 @@ func (l *withoutGPUs) serve(t *testing.T) {
 	l.plane.apply(t, workDir+"/service.yaml")
 	l.run(t, "kubectl", "wait", "-n", "ml-training", "--for=condition=Ready", "inferenceservice/mnist-model", "--timeout="+patience.String())
 	t.Logf("figure: from kubectl apply to a service that is Ready with its model: %v", time.Since(began).Round(time.Millisecond))
-	l.predicts(t)
+	l.predicts(t, "mnist-model")
 	if out := l.run(t, "kubectl", "get", "isvc", "mnist-model", "-n", "ml-training"); !strings.Contains(out, "http://mnist-model.ml-training.svc.cluster.local") {
 		t.Errorf("its URL is not shown:\n%s", out)
 	}
@@ -180,7 +183,7 @@ func (l *withoutGPUs) wake(t *testing.T) {
 		return nil
 	})
 	began := time.Now()
-	l.predicts(t)
+	l.predicts(t, "mnist-model")
 	t.Logf("figure: the first answer of a service that has scaled to zero, on a real node: %v", time.Since(began).Round(time.Millisecond))
 	for line := range strings.Lines(l.run(t, "berth", "service", "show", "mnist-model", "-n", "ml-training")) {
 		if starts, ok := strings.CutPrefix(line, "STARTS "); ok {
@@ -190,10 +193,49 @@ func (l *withoutGPUs) wake(t *testing.T) {
 	l.run(t, "berth", "service", "delete", "mnist-model", "-n", "ml-training")
 }
 
-// predicts sends the payload, which is a seven.
-func (l *withoutGPUs) predicts(t *testing.T) {
+// convert makes services of folders of the job's volume.
+func (l *withoutGPUs) convert(t *testing.T) {
+	l.plane.apply(t, workDir+"/runtime.yaml")
+	l.toService(t, "weights", "/output/weights")
+	const wrong = "the server finds no model in pvc://model-storage/weights: there is no file of its format"
+	eventually(t, patience, "the service says that the folder has no model", func() error {
+		if out := l.run(t, "berth", "service", "show", "weights", "-n", "ml-training"); !strings.Contains(out, wrong) {
+			return &notYet{out}
+		}
+		return nil
+	})
+	l.run(t, "berth", "service", "delete", "weights", "-n", "ml-training")
+	l.toService(t, "digits", "/output")
+	l.run(t, "kubectl", "wait", "-n", "ml-training", "--for=condition=Ready", "inferenceservice/digits", "--timeout="+patience.String())
+	l.predicts(t, "digits")
+	l.run(t, "berth", "service", "delete", "digits", "-n", "ml-training")
+}
+
+// toService has berth make a service of a folder that the job has written, and puts its pods on the network of the node.
+func (l *withoutGPUs) toService(t *testing.T, name, path string) {
 	t.Helper()
-	if out := l.run(t, "berth", "service", "predict", "mnist-model", "-n", "ml-training", "-f", workDir+"/payload.json"); !strings.Contains(out, `"predictions": [7]`) {
+	out := l.run(t, "berth", "train", "to-service", "mnist-dist-training", "-n", "ml-training", "--format", "sklearn", "--runtime", "lab-sklearn", "--path", path, "--name", name, "--dry-run", "-o", "json")
+	var service unstructured.Unstructured
+	if err := service.UnmarshalJSON([]byte(out)); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for field, value := range map[string]any{"hostNetwork": true, "terminationGracePeriodSeconds": int64(1)} {
+		if err := unstructured.SetNestedField(service.Object, value, "spec", "predictor", field); err != nil {
+			t.Fatal(err)
+		}
+	}
+	raw, err := service.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.write(name+".json", string(raw))
+	l.plane.apply(t, workDir+"/"+name+".json")
+}
+
+// predicts sends the payload, which is a seven.
+func (l *withoutGPUs) predicts(t *testing.T, service string) {
+	t.Helper()
+	if out := l.run(t, "berth", "service", "predict", service, "-n", "ml-training", "-f", workDir+"/payload.json"); !strings.Contains(out, `"predictions": [7]`) {
 		t.Errorf("the answer is %q", out)
 	}
 }
