@@ -34,7 +34,7 @@ down: ## stop it; what is in it is kept
 test: ## everything that must pass: formatting, vet, unit, race, scripts on the built program; prints its time part by part
 	@sh tools/test.sh "$(LDFLAGS)"
 
-soak: ## the same, and every seed, kill and storm at full length: about an hour
+soak: ## the same, and every seed, kill and storm at full length: about two hours
 	@BERTH_SOAK=1 sh tools/test.sh "$(LDFLAGS)"
 
 check: ## formatting and vet
