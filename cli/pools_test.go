@@ -22,7 +22,7 @@ func TestNodesTellHowFarPoolsCanGrow(t *testing.T) {
 		args       string
 		want       string // the lines of pools
 	}{
-		{"below the table", pools, "nodes", "pool gpu-t4: 1 node of at most 20, can grow by 19: 19 x T4\npool a: 0 nodes of at most 1, can grow by 1\n"},
+		{"below the table", pools, "nodes", "pool gpu-t4: 1 node of at most 20, can grow by 19: 19 x T4; 1 node can go, as its GPUs are free: t4-1\npool a: 0 nodes of at most 1, can grow by 1\n"},
 		{"those of a selector, with nodes that have other labels counted", pools, "nodes -l nvidia.com/gpu.product=Tesla-T4", "pool gpu-t4: 1 node of at most 20, can grow by 19: 19 x T4\n"},
 		{"by the labels that are declared", pools, "nodes -l team=a", "pool a: 0 nodes of at most 1, can grow by 1\n"},
 		{"not in the view that documents show", pools, "nodes --view allocation", ""},

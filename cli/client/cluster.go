@@ -169,6 +169,7 @@ type Cluster struct {
 	notes  io.Writer // for people; nil is none
 
 	busyPatience time.Duration // see Options
+	mirror       *mirror       // nil: Read lists
 }
 
 // rest reads the kubeconfig at path, or those that client-go finds itself, and

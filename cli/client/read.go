@@ -29,14 +29,7 @@ type FleetView struct {
 // Read lists nodes and live pods and counts them. users has it read the user of each pod that
 // holds GPUs, too, where that is not on the pod itself.
 func (c *Cluster) Read(ctx context.Context, selector string, users bool) (FleetView, error) {
-	trim := newTrimmer()
-	nodes, pods, err := c.nodesAndPods(ctx, selector, func(p *v1.Pod) *v1.Pod {
-		if len(request.Of(p)) == 0 && len(request.Parts(p)) == 0 && p.Annotations[api.AnnotationDevices] == "" && len(exporter.Exporters([]*v1.Pod{p})) == 0 {
-			return nil // it neither holds GPUs, nor says anything of them
-		}
-		out := *p // the rest of its page can be freed
-		return trim.pod(&out)
-	})
+	nodes, pods, err := c.fleet(ctx, selector)
 	if err != nil {
 		return FleetView{}, err
 	}
@@ -51,6 +44,26 @@ func (c *Cluster) Read(ctx context.Context, selector string, users bool) (FleetV
 	return FleetView{View: v, Exporters: exporter.Exporters(pods), Nodes: nodes}, nil
 }
 
+// fleet reads the nodes and the pods of a FleetView.
+func (c *Cluster) fleet(ctx context.Context, selector string) ([]*v1.Node, []*v1.Pod, error) {
+	if c.mirror != nil {
+		return c.mirror.read(ctx, c)
+	}
+	trim := newTrimmer()
+	return c.nodesAndPods(ctx, selector, func(p *v1.Pod) *v1.Pod {
+		if !ofGPUs(p) {
+			return nil
+		}
+		out := *p // the rest of its page can be freed
+		return trim.pod(&out)
+	})
+}
+
+// ofGPUs reports whether a pod holds GPUs, or says something of them.
+func ofGPUs(p *v1.Pod) bool {
+	return len(request.Of(p)) > 0 || len(request.Parts(p)) > 0 || p.Annotations[api.AnnotationDevices] != "" || len(exporter.Exporters([]*v1.Pod{p})) > 0
+}
+
 // NodesAndPods lists nodes and live pods at once, page by page.
 func (c *Cluster) NodesAndPods(ctx context.Context, selector string) ([]*v1.Node, []*v1.Pod, error) {
 	return c.nodesAndPods(ctx, selector, unsigned)
@@ -63,8 +76,8 @@ func (c *Cluster) Holders(ctx context.Context, selector string) ([]*v1.Node, []*
 }
 
 func (c *Cluster) nodesAndPods(ctx context.Context, selector string, keep func(*v1.Pod) *v1.Pod) ([]*v1.Node, []*v1.Pod, error) {
-	if _, err := labels.Parse(selector); err != nil {
-		return nil, nil, term.Usagef("--selector %q: %w", selector, err)
+	if err := checkSelector(selector); err != nil {
+		return nil, nil, err
 	}
 	var nodes []*v1.Node
 	var pods []*v1.Pod
@@ -90,6 +103,13 @@ func (c *Cluster) nodesAndPods(ctx context.Context, selector string, keep func(*
 		return nil, nil, err
 	}
 	return nodes, pods, nil
+}
+
+func checkSelector(selector string) error {
+	if _, err := labels.Parse(selector); err != nil {
+		return term.Usagef("--selector %q: %w", selector, err)
+	}
+	return nil
 }
 
 // PodsOf lists the pods of a namespace that are wanted, as they are.

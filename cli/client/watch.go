@@ -29,13 +29,26 @@ func (c *Cluster) Watch(ctx context.Context, o Options, show func(io.Writer) err
 	return c.WatchOn(ctx, o, c.openings, show)
 }
 
-// Follow calls see, and again whenever nodes or pods change, and at least every so often, until ctx ends or see returns an error.
-func (c *Cluster) Follow(ctx context.Context, every time.Duration, see func() error) error {
-	changed, stop, err := c.changes(ctx, c.openings)
+// WatchFleet is Watch for what Read returns for nodes with a selector: the cluster is listed once, and then followed.
+func (c *Cluster) WatchFleet(ctx context.Context, o Options, selector string, show func(io.Writer) error) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	changed, err := c.mirrored(ctx, selector)
+	if err != nil {
+		return Interrupted(ctx, err)
+	}
+	return c.showOn(ctx, o, changed, show)
+}
+
+// Follow calls see, and again whenever nodes or pods change, and at least every so often, until ctx ends or see returns an error. Read, for nodes
+// with a selector, does not list them again.
+func (c *Cluster) Follow(ctx context.Context, selector string, every time.Duration, see func() error) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	changed, err := c.mirrored(ctx, selector)
 	if err != nil {
 		return err
 	}
-	defer stop()
 	for {
 		if err := see(); err != nil {
 			return err
@@ -85,6 +98,11 @@ func (c *Cluster) WatchOn(ctx context.Context, o Options, openings Openings, sho
 		return Interrupted(ctx, err)
 	}
 	defer end()
+	return c.showOn(ctx, o, changed, show)
+}
+
+// showOn shows something, and again after each change.
+func (c *Cluster) showOn(ctx context.Context, o Options, changed <-chan struct{}, show func(io.Writer) error) error {
 	var last []byte
 	for {
 		var b bytes.Buffer

@@ -71,7 +71,7 @@ func (g *gpusCommand) run(ctx context.Context) error {
 		return g.print(w, v.View)
 	}
 	if g.watch {
-		return c.Watch(ctx, g.o, show)
+		return c.WatchFleet(ctx, g.o, g.selector, show)
 	}
 	return show(g.o.Out)
 }

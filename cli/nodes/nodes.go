@@ -98,7 +98,7 @@ func (n *nodesCommand) run(ctx context.Context) error {
 		return n.print(w, v.View, pools)
 	}
 	if n.watch {
-		return c.Watch(ctx, n.o, show)
+		return c.WatchFleet(ctx, n.o, n.selector, show)
 	}
 	return show(n.o.Out)
 }

@@ -157,7 +157,7 @@ func (c *command) live(ctx context.Context, cluster *client.Cluster, seen snapsh
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		err := cluster.Follow(ctx, c.every, func() error {
+		err := cluster.Follow(ctx, c.selector, c.every, func() error {
 			seen, err := c.see(ctx, cluster)
 			if err != nil {
 				program.Send(failure{err})
