@@ -131,19 +131,19 @@ func compact(cfg configv1.KubeSchedulerConfiguration) any {
 	if err != nil {
 		panic(fmt.Sprintf("scheduler configuration: %v", err))
 	}
-	return pruned(tree)
+	return pruned(tree, true)
 }
 
-// pruned removes what is empty from tree; false stays.
-func pruned(tree any) any {
+// pruned removes what is empty from tree; false stays, and so does a time of 0 in arguments of plugins: it is set.
+func pruned(tree any, zeros bool) any {
 	switch tree := tree.(type) {
 	case map[string]any:
-		maps.DeleteFunc(tree, func(_ string, v any) bool {
-			switch v := pruned(v).(type) {
+		maps.DeleteFunc(tree, func(key string, v any) bool {
+			switch v := pruned(v, zeros && key != "args").(type) {
 			case map[string]any:
 				return len(v) == 0
 			case string:
-				return v == "" || v == "0s"
+				return v == "" || zeros && v == "0s"
 			case float64:
 				return v == 0
 			}
@@ -151,7 +151,7 @@ func pruned(tree any) any {
 		})
 	case []any:
 		for _, v := range tree {
-			pruned(v)
+			pruned(v, zeros)
 		}
 	}
 	return tree

@@ -10,11 +10,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
 
 	"berth.dev/berth/internal/rights"
 	"berth.dev/berth/kube/runs"
+	"berth.dev/berth/scheduler/devices"
+	"berth.dev/berth/scheduler/reserve"
 )
 
 func TestConfigurationIsValid(t *testing.T) {
@@ -51,6 +54,25 @@ func TestConfigurationIsValid(t *testing.T) {
 				t.Errorf("election %+v, want %+v", e, tt.settings.Lease)
 			}
 		})
+	}
+}
+
+// TestReservationsAreAsConfigured reads back after how long places are kept. 0 is set: it is not what is not said.
+func TestReservationsAreAsConfigured(t *testing.T) {
+	for text, after := range map[string]*time.Duration{"10s": nil, "0s": new(time.Duration), "1m30s": new(90 * time.Second)} {
+		cfg, err := decode([]byte(Configuration(Settings{Names: []string{"default-scheduler"}, ReserveAfter: after})))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var args runtime.Object
+		for _, p := range cfg.Profiles[0].PluginConfig {
+			if p.Name == devices.PreemptionName {
+				args = p.Args
+			}
+		}
+		if got, err := reserve.ReadArgs(args); err != nil || got.String() != text {
+			t.Errorf("places are kept after %v, %v; want %s", got, err, text)
+		}
 	}
 }
 
