@@ -35,7 +35,7 @@ func (p *Plugin) Bind(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, nodeNa
 	client := p.Handle.ClientSet().CoreV1().Pods(pod.Namespace)
 	err := client.Bind(ctx, state.Binding(pod, nodeName, c), metav1.CreateOptions{})
 	if err == nil {
-		p.Cluster.Settled(pod.UID)
+		p.settled(pod)
 		p.warn(ctx, pod, c.Warning)
 		return nil
 	}
@@ -46,13 +46,20 @@ func (p *Plugin) Bind(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, nodeNa
 	now, getErr := client.Get(ctx, pod.Name, metav1.GetOptions{})
 	switch {
 	case getErr == nil && now.UID == pod.UID && now.Spec.NodeName == nodeName && now.Annotations[api.AnnotationDevices] == c.Annotation:
-		p.Cluster.Settled(pod.UID)
+		p.settled(pod)
 		return nil
 	case getErr == nil && (now.UID != pod.UID || now.Spec.NodeName != "") || apierrors.IsNotFound(getErr):
 	default:
 		p.Cluster.Doubts(pod.UID) // it may still be on its way
 	}
 	return p.unbound(pod, nodeName, fmt.Errorf("bind pod %s/%s to node %s: %w", pod.Namespace, pod.Name, nodeName, err))
+}
+
+// settled notes that a pod is bound. Those who wait because this was in doubt are called: now it can be evicted for them.
+func (p *Plugin) settled(pod *v1.Pod) {
+	if p.Cluster.Settled(pod.UID) {
+		p.Cluster.Resolved()
+	}
 }
 
 // warn records text, if any, as an event of a pod.

@@ -24,11 +24,11 @@ func (d *State) Doubts(uid types.UID) {
 }
 
 // Settled notes that a pod was bound by the last binding that was sent: no
-// earlier one can arrive any more.
-func (d *State) Settled(uid types.UID) {
+// earlier one can arrive any more. It reports whether there was a doubt: others may have waited for its end.
+func (d *State) Settled(uid types.UID) bool {
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
-	d.clear(uid)
+	return d.clear(uid)
 }
 
 // Saw takes a pod as the API has it now: one that is bound elsewhere settles the
