@@ -20,7 +20,7 @@ func benchLedger(ctx context.Context, r *report, _ string) error {
 			{"FileGrowth", "B/pod", figure{what: "the file, of a pod", unit: "kB", how: "by how much the file grows: interval, audit trail, an hour of use"}, 1e-3},
 			{"FileGrowth", "B/pod", figure{what: "the file, of 10,000 pods a day for a year", unit: "GB", aim: 2}, 10000 * 365 / 1e9},
 		}},
-		{meter, "Month", "5x", 3, []goFigure{
+		{meter, "Month", "5x", 1, []goFigure{
 			{"Month/by_user_1000_pods_a_day", "ns/op", figure{what: "a month by user, from intervals alone", unit: "s", how: "30,000 pods on 100 nodes; no day is closed"}, toSeconds},
 			{"Month/by_workload_10000_pods_a_day", "ns/op", figure{what: "a month by workload", unit: "s", aim: 1, how: "300,000 pods on 100 nodes, in closed days"}, toSeconds},
 		}},
