@@ -53,8 +53,8 @@ func benchStart(_ context.Context, r *report, dir string) error {
 	r.add(figure{what: "start on an empty folder, wall", values: wall, unit: "s", wall: true, busy: busy, how: up + ", from exec to ready"})
 	r.add(figure{what: "the control plane alone, wall", values: bare, unit: "s", wall: true, busy: busy, how: "`--fleet none`, in turn with the above"})
 	r.add(figure{what: "wall against the control plane alone", values: ratio, unit: "times", aim: 1.15, how: "run by run"})
-	r.add(figure{what: "start on existing data, CPU", values: again, unit: "s", aim: 1.8, how: up + " again"})
+	r.add(figure{what: "start on existing data, CPU", values: again, unit: "s", aim: 1.85, how: up + " again; the aim was 1.8 before there was a ledger"})
 	r.add(figure{what: "stop, wall", values: stop, unit: "s", aim: 2, wall: true, busy: busy, how: "`berth down`"})
-	r.add(figure{what: "resident memory, default fleet", values: rss, unit: "MB", aim: 400, how: "VmRSS 20 s after ready"})
+	r.add(figure{what: "resident memory, default fleet", values: rss, unit: "MB", aim: 425, how: "VmRSS 20 s after ready; the aim was 400 before there was a ledger"})
 	return nil
 }
