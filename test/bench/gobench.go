@@ -88,8 +88,11 @@ func parseGoBench(out string) map[string]map[string]float64 {
 	all := map[string]map[string]float64{}
 	for line := range strings.Lines(out) {
 		fields := strings.Fields(line)
-		name, is := strings.CutPrefix(strings.Join(fields[:min(1, len(fields))], ""), "Benchmark")
-		if !is || len(fields) < 4 {
+		if len(fields) < 4 {
+			continue
+		}
+		name, is := strings.CutPrefix(fields[0], "Benchmark")
+		if !is {
 			continue
 		}
 		if i := strings.LastIndexByte(name, '-'); i > 0 {

@@ -28,7 +28,7 @@ func benchLedger(ctx context.Context, r *report, _ string) error {
 			{"YearByUser", "ns/op", figure{what: "a year by user", unit: "s", aim: 0.5, how: "365 closed days with 100 users"}, toSeconds},
 		}},
 		{ledger, "TotalsOfAYear", "", 5, []goFigure{
-			{"TotalsOfAYear", "ns/op", figure{what: "all counters after a year", unit: "s", how: "as the meter reads them when it starts"}, toSeconds},
+			{"TotalsOfAYear", "ns/op", figure{what: "all counters after a year", unit: "s", how: "as they are read every 30 seconds, with a year that is closed"}, toSeconds},
 		}},
 		{ledger, "CloseDay", "", 5, []goFigure{
 			{"CloseDay", "ns/op", figure{what: "a day is closed", unit: "s", how: "10,000 pods on 100 nodes: its sums, and its link of the chain"}, toSeconds},
@@ -65,7 +65,7 @@ func benchServing(ctx context.Context, r *report, _ string) error {
 	return benchGo(ctx, r, []goBench{
 		{proxy, "Hop", "100000x", 5, []goFigure{
 			{"Hop", "cpu-us/req", figure{what: "the activator's hop, CPU of a request", unit: "µs", aim: 100, how: "1 KB there and back, 16 in flight, HTTP/1.1 with connections kept; less the same requests without a proxy"}, 1},
-			{"Hop", "bare-cpu-us/req", figure{what: "a bare httputil.ReverseProxy, the same", unit: "µs", how: ""}, 1},
+			{"Hop", "bare-cpu-us/req", figure{what: "a bare httputil.ReverseProxy, the same", unit: "µs"}, 1},
 			{"Hop", "times-bare", figure{what: "the activator against it", unit: "times", aim: 1}, 1},
 		}},
 		{proxy, "Added", "2000x", 5, []goFigure{
