@@ -1,6 +1,7 @@
 package evict
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -37,7 +38,8 @@ type Evictor struct {
 	kept  map[types.UID]refusedVictim
 	count int64 // changes of the above
 
-	Again func() // called when a pod that the API server kept may be tried again
+	Again func()               // called when a pod that the API server kept may be tried again
+	Stays func(pods []*v1.Pod) // called with pods whose eviction had begun, and that are not evicted
 	Work  sync.WaitGroup
 }
 
@@ -59,7 +61,7 @@ type refusedVictim struct {
 
 // NewEvictor returns an Evictor that evicts nothing yet.
 func NewEvictor() *Evictor {
-	return &Evictor{going: map[types.UID]*Victim{}, kept: map[types.UID]refusedVictim{}, Again: func() {}}
+	return &Evictor{going: map[types.UID]*Victim{}, kept: map[types.UID]refusedVictim{}, Again: func() {}, Stays: func([]*v1.Pod) {}}
 }
 
 // Known gives the pods whose eviction has begun, and those that the API server has
@@ -80,6 +82,13 @@ func (e *Evictor) Known(now time.Time) (going, kept map[types.UID]string) {
 		}
 	}
 	return going, kept
+}
+
+// Going reports whether the eviction of a pod has begun, and has not failed.
+func (e *Evictor) Going(uid types.UID) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.going[uid] != nil
 }
 
 // Changes counts the changes of what known gives.
@@ -133,7 +142,7 @@ type Cause struct {
 
 // Evict evicts victims for a cause, and returns at once. From then on the victims are
 // going. If one cannot be evicted, the others are left alone as far as they have not been
-// evicted yet, and failed is called with the cause, on another goroutine.
+// evicted yet, and failed is called with the cause, on another goroutine; then Stays is.
 func (e *Evictor) Evict(ctx context.Context, h fwk.Handle, why Cause, victims []*Victim, failed func(error)) {
 	e.mu.Lock()
 	e.count++
@@ -149,16 +158,19 @@ func (e *Evictor) Evict(ctx context.Context, h fwk.Handle, why Cause, victims []
 			queue <- v
 		}
 		close(queue)
-		var once sync.Once
+		var mu sync.Mutex
 		var cause error
+		var stay []*v1.Pod
 		var all sync.WaitGroup
 		for range min(evictors, len(victims)) {
 			all.Go(func() {
 				for v := range queue {
 					if err := e.one(ctx, h, &why, v); err != nil {
-						once.Do(func() { cause = err })
+						mu.Lock()
+						cause, stay = cmp.Or(cause, err), append(stay, v.Pod)
+						mu.Unlock()
 						cancel()
-						if state.Refused(err) {
+						if state.Refused(err) && !apierrors.IsConflict(err) {
 							e.keep(v, time.Now().Add(keptFor))
 						}
 					}
@@ -168,6 +180,7 @@ func (e *Evictor) Evict(ctx context.Context, h fwk.Handle, why Cause, victims []
 		all.Wait()
 		if cause != nil {
 			failed(cause)
+			e.Stays(stay) // others may have counted on their ends
 		}
 	})
 }
@@ -183,8 +196,8 @@ func (e *Evictor) one(ctx context.Context, h fwk.Handle, why *Cause, v *Victim) 
 	if inMemory {
 		// It was not bound: it goes back to the queue, and nothing of it is in the API.
 		e.Forget(v.Pod.UID)
-	} else if err := remove(ctx, h, why, v); apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		e.Forget(v.Pod.UID) // gone, and perhaps another of its name there
+	} else if err := remove(ctx, h, why, v); gone(ctx, h, v.Pod, err) {
+		e.Forget(v.Pod.UID)
 		return nil
 	} else if err != nil {
 		e.Forget(v.Pod.UID)
@@ -196,6 +209,16 @@ func (e *Evictor) one(ctx context.Context, h fwk.Handle, why *Cause, v *Victim) 
 		v.Evicted()
 	}
 	return nil
+}
+
+// gone reports whether a request about a pod failed because it is gone, and perhaps another of its name there. A conflict
+// alone does not say so: the API server also gives up a patch where others write the pod again and again.
+func gone(ctx context.Context, h fwk.Handle, pod *v1.Pod, err error) bool {
+	if !apierrors.IsConflict(err) {
+		return apierrors.IsNotFound(err)
+	}
+	now, err := h.ClientSet().CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+	return apierrors.IsNotFound(err) || err == nil && now.UID != pod.UID
 }
 
 // stopped stops a pod on its way to a node, and says whether it did: one that is

@@ -70,6 +70,9 @@ func evicting(refused map[string]error) (*ender, func() []string) {
 		if d, ok := a.(k8stesting.DeleteAction); ok {
 			return true, nil, refused[d.GetName()]
 		}
+		if g, ok := a.(k8stesting.GetAction); ok && g.GetName() != "replaced" {
+			return true, podOf(g.GetName()), nil
+		}
 		return true, &v1.Pod{}, nil
 	})
 	h := &ender{client: c, recorder: events.NewFakeRecorder(20)}
@@ -94,6 +97,7 @@ func evicting(refused map[string]error) (*ender, func() []string) {
 func TestEvict(t *testing.T) {
 	const words = " DisruptionTarget PreemptionByScheduler: default-scheduler: preempting to accommodate a higher priority pod, d/high of priority 0"
 	webhook := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "kept", nil)
+	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "low", nil)
 	for _, tt := range []struct {
 		name    string
 		pods    []string
@@ -140,6 +144,16 @@ func TestEvict(t *testing.T) {
 			did:     []string{"patch status low uid-low" + words, "delete low uid-low"},
 		},
 		{
+			name: "a victim that another pod of its name has replaced does not count as a failure", pods: []string{"replaced"},
+			refused: map[string]error{"replaced": conflict},
+			did:     []string{"patch status replaced uid-replaced" + words, "delete replaced uid-replaced"},
+		},
+		{
+			name: "a victim that others write at the same time, again and again, is a failure", pods: []string{"low"},
+			refused: map[string]error{"low": conflict}, failed: true,
+			did: []string{"patch status low uid-low" + words, "delete low uid-low"},
+		},
+		{
 			name: "a victim that the API server keeps is left alone for a while", pods: []string{"kept"},
 			refused: map[string]error{"kept": webhook}, failed: true, kept: []string{"kept"},
 			did: []string{"patch status kept uid-kept" + words, "delete kept uid-kept"},
@@ -167,6 +181,8 @@ func TestEvict(t *testing.T) {
 					h.waiting = map[types.UID]fwk.WaitingPod{types.UID("uid-" + name): &waitingPod{}}
 				}
 			}
+			var stay []*v1.Pod
+			e.Stays = func(pods []*v1.Pod) { stay = pods }
 			e.Evict(t.Context(), h, Cause{Pod: podOf("high")}, victims, func(error) { failed = true })
 			e.Work.Wait()
 			close(h.recorder.Events)
@@ -182,6 +198,9 @@ func TestEvict(t *testing.T) {
 			}
 			if failed != tt.failed {
 				t.Errorf("failed %v, want %v", failed, tt.failed)
+			}
+			if tt.failed != (len(stay) == 1) {
+				t.Errorf("%d victims stay after a failure: %v", len(stay), failed)
 			}
 			for _, name := range tt.pods {
 				uid := types.UID("uid-" + name)

@@ -89,6 +89,14 @@ func (x *Preemption) open(ctx context.Context, w *preemptor, s *candidates.List,
 	time.AfterFunc(after, func() { queue.Activate(x.p.Handle, log, w.lead()) }) // a pod that left since the plan was made is not reported again
 }
 
+// replan has pods that lost their room look for another: what is held for them is given up.
+func (m *preemptions) replan(h fwk.Handle, log klog.Logger, pods []*v1.Pod) {
+	for _, pod := range pods {
+		m.cluster.Release(pod.UID)
+	}
+	queue.Activate(h, log, pods...)
+}
+
 // carryOut evicts the victims of a plan.
 func (x *Preemption) carryOut(ctx context.Context, w *preemptor, s *candidates.List, out *outcome) {
 	log := klog.FromContext(ctx)
@@ -112,10 +120,7 @@ func (x *Preemption) carryOut(ctx context.Context, w *preemptor, s *candidates.L
 	x.Evict(ctx, x.p.Handle, evict.Cause{Pod: w.lead()}, out.evicted, func(err error) {
 		// Without that victim the plan is none: whoever is left stays, and the pods try anew.
 		x.Shut(pods[0].UID)
-		for _, pod := range pods {
-			x.p.Cluster.Release(pod.UID)
-		}
 		log.Error(err, "Room cannot be made", "pod", klog.KObj(pods[0]))
-		queue.Activate(x.p.Handle, log, pods...)
+		x.replan(x.p.Handle, log, pods)
 	})
 }

@@ -152,8 +152,8 @@ func (x *Preemption) RoomForGang(ctx context.Context, manager *gangs.Manager, po
 	if !x.held(m) {
 		return "", queue.Unknown, nil
 	}
-	there := m.There(x.p.Nodes())
-	if there > 0 && m.Reserved { // there may be another place by now
+	there, stays := x.There(m, x.p.Nodes(), x.Going)
+	if stays || there > 0 && m.Reserved { // there may be another place by now
 		for _, member := range m.Pods {
 			x.p.Cluster.Withdraw(member.UID)
 		}

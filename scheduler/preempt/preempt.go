@@ -110,6 +110,7 @@ func (m *preemptions) watch(h fwk.Handle) error {
 		h.Activate(klog.Background(), m.refused.Which(func(o nodeindex.Obstacles) bool { return o.Kept }))
 	}
 	m.Again = looser
+	m.Stays = func(pods []*v1.Pod) { m.replan(h, klog.Background(), m.Rooms.Stay(pods)) }
 	if m.budgets, err = evict.WatchBudgets(h.SharedInformerFactory(), looser); err != nil {
 		return err
 	}
@@ -123,11 +124,12 @@ func (m *preemptions) watch(h fwk.Handle) error {
 				if !unseen {
 					m.times.Gone(pod, time.Now())
 				}
+				ready := m.Rooms.Gone(pod.UID)
 				m.Forget(pod.UID)
 				m.refused.Drop(pod.UID)
 				m.reservations.Left(pod)
 				m.arrived(h, pod)
-				if ready := m.Rooms.Gone(pod.UID); len(ready) > 0 {
+				if len(ready) > 0 {
 					h.Activate(klog.Background(), ready)
 				}
 			}
@@ -237,14 +239,17 @@ func gangKey(g *request.Gang) string {
 const holdPreemption = "preemption"
 
 // waiting gives the room that is being made for a pod, and how many are still
-// there. There is none if the pod's hold is gone. Where the quotas refuse the pod and count some that have left the
+// there. There is none if the pod's hold is gone, or if one of those it waits for is not evicted after all. Where the quotas refuse the pod and count some that have left the
 // nodes, these are there: the quotas call the pod when they hear of it.
 func (x *Preemption) waiting(cycle fwk.CycleState, pod *v1.Pod) (int, *reserve.Room) {
 	m := x.Of(pod.UID)
 	if !x.held(m) {
 		return 0, nil
 	}
-	there := m.There(x.p.Nodes())
+	there, stays := x.There(m, x.p.Nodes(), x.Going)
+	if stays {
+		return 0, nil
+	}
 	if there == 0 && quotas.QuotaRefused(cycle) {
 		there = x.p.Cluster.Quota.Counted(m.Ends)
 	}

@@ -1,6 +1,7 @@
 package reserve
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sync"
@@ -137,22 +138,48 @@ func (r *Rooms) Gone(uid types.UID) map[string]*v1.Pod {
 	return ready
 }
 
-// There counts who is still there of those that the room waits for, as the
-// scheduler's snapshot has the nodes: it may be behind the API, and decides.
-func (m *Room) There(nodes fwk.NodeInfoLister) int {
-	n := 0
+// There counts which of those that a room waits for are still there, as the scheduler's snapshot has the nodes: it may be
+// behind the API, and decides. stays is that one of them is there and will not end: it was to be evicted, and that failed.
+// going reports whether the eviction of a pod has begun.
+func (r *Rooms) There(m *Room, nodes fwk.NodeInfoLister, going func(types.UID) bool) (there int, stays bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for name, waits := range m.waits {
 		info, err := nodes.Get(name)
 		if err != nil {
 			continue // the node is gone, and they with it
 		}
 		for _, pi := range info.GetPods() {
-			if waits[pi.GetPod().UID] {
-				n++
+			pod := pi.GetPod()
+			if !waits[pod.UID] {
+				continue
+			}
+			there++
+			stays = stays || !m.Reserved && m.left[pod.UID] && pod.DeletionTimestamp == nil && !going(pod.UID)
+		}
+	}
+	return there, stays
+}
+
+// Stay notes that pods are not evicted after all, shuts the rooms that wait for their ends, and returns the pods that
+// these are for. Reservations wait on: those they wait for end by themselves.
+func (r *Rooms) Stay(pods []*v1.Pod) []*v1.Pod {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var out []*v1.Pod
+	for _, m := range r.by {
+		if m.Reserved || !slices.ContainsFunc(pods, func(pod *v1.Pod) bool { return m.left[pod.UID] }) {
+			continue
+		}
+		for _, pod := range m.all() {
+			if r.by[pod.UID] == m {
+				delete(r.by, pod.UID)
+				out = append(out, pod)
 			}
 		}
 	}
-	return n
+	slices.SortFunc(out, func(a, b *v1.Pod) int { return cmp.Compare(a.UID, b.UID) })
+	return out
 }
 
 // Sentence says what a room waits for.

@@ -30,6 +30,31 @@ func TestRooms(t *testing.T) {
 	}
 }
 
+// TestRoomsOfPodsThatStay has an eviction fail on whose end two rooms count, one of them a reservation.
+func TestRoomsOfPodsThatStay(t *testing.T) {
+	r, stays, other := NewRooms(), podOf("stays"), podOf("other")
+	open := func(of string, reserved bool, waits ...*v1.Pod) {
+		m := NewRoom()
+		m.Pods, m.Reserved = []*v1.Pod{podOf(of)}, reserved
+		for _, pod := range waits {
+			m.Wait("n1", pod)
+		}
+		r.Open(m)
+	}
+	open("counts", false, stays, other)
+	open("reserves", true, stays)
+	open("elsewhere", false, other)
+	got := r.Stay([]*v1.Pod{stays})
+	if len(got) != 1 || got[0].Name != "counts" {
+		t.Errorf("%d pods are called, want the one that counts on the end", len(got))
+	}
+	for of, want := range map[string]bool{"counts": false, "reserves": true, "elsewhere": true} {
+		if got := r.Of(podOf(of).UID) != nil; got != want {
+			t.Errorf("the room of %s is there: %v, want %v", of, got, want)
+		}
+	}
+}
+
 // TestARoomOpensWhileItsVictimsGo has victims go at the same moment: what open says is
 // of when it opened, and nobody changes it meanwhile.
 func TestARoomOpensWhileItsVictimsGo(t *testing.T) {

@@ -353,6 +353,32 @@ func TestNobodyWaitsForWhomTheAPIServerKept(t *testing.T) {
 	})
 }
 
+// TestNobodyWaitsForAnEvictionThatFails has two urgent pods wait for the end of the same pod, which is evicted
+// for one of them. That one is deleted before its request to evict is lost.
+func TestNobodyWaitsForAnEvictionThatFails(t *testing.T) {
+	live(t, soak.Pick(8, 40), func(l *lab) {
+		l.put("nodes", t4s(l.t, "n0", 2))
+		l.start()
+		l.put("pods", gpuPod("low", 100, 2))
+		rests(l.t, time.Minute)
+		l.network(func(verb string) (error, bool) {
+			if verb != "delete" {
+				return nil, true
+			}
+			time.Sleep(20 * time.Second)
+			return errors.New("connection reset by peer"), false
+		})
+		l.put("pods", gpuPod("urgent-0", 1000, 1))
+		time.Sleep(5 * time.Second)
+		l.put("pods", gpuPod("urgent-1", 1000, 1))
+		time.Sleep(5 * time.Second)
+		if err := l.delete("urgent-0", "uid-urgent-0"); err != nil {
+			l.t.Fatal(err)
+		}
+		l.network(reliable)
+	})
+}
+
 // TestNobodyWaitsBehindLowerPriorityAfterAStorm lets pods come and go, nodes close and
 // open, disruption budgets change, requests and answers get lost, and the scheduler
 // start anew.
