@@ -115,7 +115,7 @@ func (p *prediction) agrees() {
 
 // comes waits until what was said of an object is what is. applied is what kubectl said.
 func (p *prediction) comes(a *answered, applied string) {
-	for end := time.Now().Add(2 * time.Minute); ; {
+	for end := time.Now().Add(patience); ; {
 		q := ask(p.ts)
 		wrong := p.differs(a)
 		if wrong == "" {

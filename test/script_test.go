@@ -218,7 +218,7 @@ func (m *templates) up(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("KUBECONFIG", r.Kubeconfig)
 }
 
-// How long a script waits for what must come, and one command of it may take.
+// How long a script waits for what must come, and one try of a command may take.
 // Both only end what hangs: no script passes or fails by them on a slow machine.
 const (
 	patience = 5 * time.Minute
@@ -237,7 +237,7 @@ func eventually(ts *testscript.TestScript, neg bool, args []string) {
 	from, tries := time.Now(), 0
 	for end := from.Add(patience); ; {
 		q := ask(ts)
-		out, took, err := timed(ts, args[1:])
+		out, took, err := timed(ts, oneTry, args[1:])
 		cpu, tries = cpu+took, tries+1
 		if re.Match(out) != neg {
 			traced(ts.Name(), "eventually", from, cpu, tries, strings.Join(args, " "))
@@ -260,13 +260,13 @@ func eventually(ts *testscript.TestScript, neg bool, args []string) {
 
 // run runs a command with the script's environment and returns both streams.
 func run(ts *testscript.TestScript, args []string) ([]byte, error) {
-	out, _, err := timed(ts, args)
+	out, _, err := timed(ts, patience, args)
 	return out, err
 }
 
-// timed is run, and returns the CPU time of the command as well.
-func timed(ts *testscript.TestScript, args []string) ([]byte, time.Duration, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), oneTry)
+// timed is run, for at most limit, and returns the CPU time of the command as well.
+func timed(ts *testscript.TestScript, limit time.Duration, args []string) ([]byte, time.Duration, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	cmd := command(ctx, ts, args)
 	cmd.WaitDelay = 10 * time.Second // a child of a killed shell may hold the streams
