@@ -55,7 +55,7 @@ func kubectlsays(ts *testscript.TestScript, neg bool, args []string) {
 // without one, what the pod's status says.
 func (m *madeCause) kubectl() string {
 	name := strings.ToLower(m.code[len("BERTH-"):])
-	for end := time.Now().Add(oneTry); time.Now().Before(end); {
+	for end := time.Now().Add(patience); time.Now().Before(end); {
 		q := ask(m.ts)
 		var events v1.EventList
 		var pods v1.PodList
