@@ -177,7 +177,7 @@ esac
 `)
 	for name, text := range map[string]string{
 		".": "package berth", "core/gang": "package gang", "sim": "package sim", "kube": "package kube\n\nimport \"sync\"\n", "ledger": "package ledger\n\nimport \"sync\"\n",
-		"cli/simulation": "package simulation\n\nfunc f() {\n\tgo work(1)\n}\n", "scheduler/devices": "package devices\n\nimport (\n\t\"testing/synctest\"\n)\n",
+		"cli/simulation": "package simulation\n\nfunc f() {\n\tgo work(1)\n}\n", "scheduler/devices": "package devices\n\nimport (\n\t\"testing/synctest\"\n)\n\nfunc long(t *testing.T) { soak.Plainly(t) }\n",
 	} {
 		write(t, filepath.Join(dir, name, "x_test.go"), text)
 	}
@@ -195,7 +195,7 @@ esac
 }
 
 // TestEveryPackageIsInAPartOfMakeTest runs tools/test.sh and looks which packages it
-// tests, and how: each once, and in a soak those that can be also without the race
+// tests, and how: each once, those with long tests both ways, and in a soak those that can be also without the race
 // detector, with the ledger by itself under it.
 func TestEveryPackageIsInAPartOfMakeTest(t *testing.T) {
 	for _, tt := range []struct {
@@ -203,7 +203,7 @@ func TestEveryPackageIsInAPartOfMakeTest(t *testing.T) {
 		plain string
 		raced []string
 	}{
-		{"", " berth.dev/berth berth.dev/berth/core/gang berth.dev/berth/sim", []string{" berth.dev/berth/kube berth.dev/berth/ledger berth.dev/berth/cli/simulation berth.dev/berth/scheduler/devices"}},
+		{"", " berth.dev/berth berth.dev/berth/core/gang berth.dev/berth/sim berth.dev/berth/scheduler/devices", []string{" berth.dev/berth/kube berth.dev/berth/ledger berth.dev/berth/cli/simulation berth.dev/berth/scheduler/devices"}},
 		{
 			"1", " berth.dev/berth berth.dev/berth/core/gang berth.dev/berth/sim berth.dev/berth/kube berth.dev/berth/ledger berth.dev/berth/cli/simulation berth.dev/berth/scheduler/devices",
 			[]string{" berth.dev/berth berth.dev/berth/core/gang berth.dev/berth/sim berth.dev/berth/kube berth.dev/berth/cli/simulation berth.dev/berth/scheduler/devices", " berth.dev/berth/ledger"},

@@ -63,6 +63,7 @@ func totalsAreFacts(t *testing.T, b *Book, now time.Time) {
 // TestDaysAreWhatFactsAre plays random lives over ten days, also with ends that come days late and pods that are only known
 // later, and closes days in between: reports are those of the facts alone, and the chain holds.
 func TestDaysAreWhatFactsAre(t *testing.T) {
+	soak.Plainly(t)
 	for seed := range soak.Pick(uint64(3), 40) {
 		r := rand.New(rand.NewPCG(seed, 31))
 		path := filepath.Join(t.TempDir(), "ledger.db")

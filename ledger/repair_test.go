@@ -14,6 +14,7 @@ import (
 // TestLostDaysComeBackFromCopies damages books at random. A lost day whose copy is that with which it was closed is charged as it was, also after
 // all days are closed again, and what else is lost is still said. A copy that was changed restores nothing.
 func TestLostDaysComeBackFromCopies(t *testing.T) {
+	soak.Plainly(t)
 	good := aBook(t)
 	restored, refused := 0, 0
 	for seed := range soak.Pick(uint64(4), 300) {

@@ -146,6 +146,7 @@ func (good *truth) damaged(t *testing.T, r *rand.Rand, path string) (b *Book, ra
 // TestADamagedBookIsSalvaged damages pages of a book at random. It is opened again each time, the damaged file is kept, nothing is in
 // the new one that was not in the old one, and each pod that is lost, and each day that is charged otherwise, is in the time of a loss.
 func TestADamagedBookIsSalvaged(t *testing.T) {
+	soak.Plainly(t)
 	good := aBook(t)
 	salvaged, holds, all := 0, 0, 0
 	for seed := range soak.Pick(uint64(4), 400) {
@@ -242,6 +243,7 @@ func (good *truth) compare(t *testing.T, b *Book) (problems []string) {
 }
 
 func TestWhatIsLostIsSaidByNodeAndTime(t *testing.T) {
+	soak.Plainly(t)
 	good := aBook(t)
 	path := filepath.Join(t.TempDir(), "ledger.db")
 	if err := os.WriteFile(path, good.raw, 0o600); err != nil {

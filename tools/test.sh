@@ -11,17 +11,20 @@ export CGO_ENABLED="${CGO_ENABLED:-0}" # as in the Makefile, so that one build c
 export BERTH_LDFLAGS="${1-$(make -s --no-print-directory ldflags)}"
 # The packages with tests, in three sorts. Plain are those whose code and tests start
 # and share nothing: the race detector would find nothing in them, at ten times the
-# time (those that use them run them under it as well). What imports k8s.io/kubernetes
+# time (those that use them run them under it as well). Some others have long tests that
+# run without it, and run both ways. What imports k8s.io/kubernetes
 # is tested as a whole or through the built program, so that every other test
 # compiles in seconds.
 built='^berth.dev/berth/(controlplane|scheduler/server|test)($|/)'
 shares='"sync|"testing/synctest"|"net/http|errgroup|[.]Go\(|(^|[[:space:]])go (func|[A-Za-z.]+\()'
 list=$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
 whole=$(echo "$list" | grep -E "$built" | grep -vE '/test(/node)?$')
-plain='' concurrent=''
+plain='' concurrent='' both=''
 for package in $(echo "$list" | grep -vE "$built"); do
-	if cat ".${package#berth.dev/berth}"/*.go | grep -qE "$shares"; then
+	dir=".${package#berth.dev/berth}"
+	if cat "$dir"/*.go | grep -qE "$shares"; then
 		concurrent="$concurrent $package"
+		if grep -q "soak[.]Plainly(" "$dir"/*_test.go; then both="$both $package"; fi
 	else
 		plain="$plain $package"
 	fi
@@ -45,9 +48,9 @@ parts() {
 		# SQLite is Go that was made from C, and takes 20 times as long under the race detector: the ledger runs its usual lengths there.
 		ledger='^berth.dev/berth/(ledger|controller/meter)$'
 		part packages 15 "all packages but the ledger, under the race detector" "sh tools/race.sh -vet=off -count=1 -timeout 120m $(echo "$plain$concurrent" | tr ' ' '\n' | grep -vE "$ledger" | tr '\n' ' ')"
-		part packages 15 "the ledger, under the race detector" "BERTH_SOAK= sh tools/race.sh -vet=off -count=1 -timeout 60m $(echo "$concurrent" | tr ' ' '\n' | grep -E "$ledger" | tr '\n' ' ')"
+		part packages 15 "the ledger, under the race detector" "BERTH_SOAK=usual sh tools/race.sh -vet=off -count=1 -timeout 60m $(echo "$concurrent" | tr ' ' '\n' | grep -E "$ledger" | tr '\n' ' ')"
 	else
-		part packages 15 "packages that share nothing" "go test -vet=off -timeout 30m $plain"
+		part packages 15 "packages that share nothing, long tests" "go test -vet=off -timeout 30m $plain$both"
 		part packages 15 "packages with goroutines, under the race detector" "sh tools/race.sh -vet=off -timeout 30m $concurrent"
 	fi
 	part packages 15 "berth-nvml" 'sh tools/nvmltest.sh'

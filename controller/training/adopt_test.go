@@ -10,6 +10,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/test/soak"
 )
 
 // orphaned makes a cluster whose pods and Services are left over from an earlier job of the same name.
@@ -121,6 +122,7 @@ func TestNotAdopted(t *testing.T) {
 // TestReleased holds that a job gives up a pod whose labels no longer fit, says what it waits for, and takes the pod again with its labels,
 // also where the controller is killed at any write.
 func TestReleased(t *testing.T) {
+	soak.Plainly(t)
 	for _, label := range []string{kubeflow.LabelJobName, kubeflow.LabelOperatorName} {
 		life := func(breaks int, done bool) (*testCluster, string) {
 			c := newCluster(t, tfJob())

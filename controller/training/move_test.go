@@ -14,6 +14,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/test/soak"
 )
 
 const running = "chief-0 Running, worker-0 Running, worker-1 Running"
@@ -21,6 +22,7 @@ const running = "chief-0 Running, worker-0 Running, worker-1 Running"
 // TestMovedAndKilledAtAnyWrite evicts a worker of a job, with a controller that is killed at each write in turn, before it is
 // carried out and after. All pods are created again each time, and it is not a failure.
 func TestMovedAndKilledAtAnyWrite(t *testing.T) {
+	soak.Plainly(t)
 	life := func(breaks int, done bool) (*testCluster, string) {
 		zero := int32(0)
 		c := newCluster(t, tfJob(func(o *kubeflow.TFJob) { o.Spec.RunPolicy.BackoffLimit = &zero }))
@@ -82,6 +84,7 @@ func TestAPodThatIsGoneAtOnce(t *testing.T) {
 // TestAFaultyGPUAndKilledAtAnyWrite lets an Xid hit a GPU of a worker, whose program fails of it, with a controller that is killed at each write in
 // turn. The job restarts as a whole and has no failure, and an event names the GPU.
 func TestAFaultyGPUAndKilledAtAnyWrite(t *testing.T) {
+	soak.Plainly(t)
 	life := func(breaks int, done bool) (*testCluster, string) {
 		zero := int32(0)
 		c := newCluster(t, tfJob(func(o *kubeflow.TFJob) { o.Spec.RunPolicy.BackoffLimit = &zero }))

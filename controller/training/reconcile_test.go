@@ -14,6 +14,7 @@ import (
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
 	controller "berth.dev/berth/controller/runtime"
+	"berth.dev/berth/test/soak"
 )
 
 // tfJob returns a TFJob with a Chief and two workers.
@@ -126,6 +127,7 @@ func (c *testCluster) suspend(is bool) {
 // TestKilledAtAnyWrite runs a job that restarts a worker and then ends, with a controller that is killed at each write
 // in turn, before it is carried out and after. The job ends in the same way each time.
 func TestKilledAtAnyWrite(t *testing.T) {
+	soak.Plainly(t)
 	life := func(breaks int, done bool) (*testCluster, string) {
 		c := newCluster(t, tfJob(onFailure, func(o *kubeflow.TFJob) { o.Spec.RunPolicy.CleanPodPolicy = new("Running") }))
 		c.breaks, c.done = breaks, done

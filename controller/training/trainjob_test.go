@@ -14,6 +14,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/trainer"
+	"berth.dev/berth/test/soak"
 )
 
 // trainJob returns a TrainJob of two nodes by the runtime plain of its namespace.
@@ -95,6 +96,7 @@ func (c *testCluster) tells() string {
 // TestATrainJobKilledAtAnyWrite runs a TrainJob of which a pod fails and one succeeds before the other, with a controller that is killed at
 // each write in turn, before it is carried out and after. Its runtime changes, too, which has no effect.
 func TestATrainJobKilledAtAnyWrite(t *testing.T) {
+	soak.Plainly(t)
 	life := func(breaks int, done bool) (*testCluster, []string) {
 		runtime := plain("first")
 		c := newCluster(t, trainJob(), runtime)

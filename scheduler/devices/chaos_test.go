@@ -45,6 +45,7 @@ type cluster struct {
 // anew. After every step the devices in the API fit the GPUs, and now and then
 // what the plugin has followed is what a new one would see.
 func TestNoDeviceIsEverCommittedTwice(t *testing.T) {
+	soak.Plainly(t)
 	bound, seeds := 0, soak.Pick[uint64](40, 150)
 	for seed := range seeds {
 		s := gpu.Sharing{}

@@ -96,6 +96,7 @@ func TestNoInversions(t *testing.T) {
 // TestNoInversionsExceptForReservations is the same with reservations, and a scheduler that starts
 // again now and then: only pods may wait beside room that come after one that has a reservation.
 func TestNoInversionsExceptForReservations(t *testing.T) {
+	soak.Plainly(t)
 	noInversions(t, soak.Pick[uint64](20, 300), "10s", (*churning).excused)
 }
 

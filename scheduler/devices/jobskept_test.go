@@ -22,6 +22,7 @@ import (
 // with places that are kept for those who are overtaken, and with gangs that lose pods, are
 // released, and come again.
 func TestReservedAndReleasedJobsStartAsTheSimulationSays(t *testing.T) {
+	soak.Plainly(t)
 	total, again, kept, evicted := 0, 0, 0, 0
 	for seed := range int64(soak.Pick(15, 150)) {
 		rng := rand.New(rand.NewSource(seed))

@@ -4,8 +4,8 @@ package soak
 
 import "os"
 
-// Variable is the environment variable that `make soak` sets to 1. No other
-// place reads it.
+// Variable is the environment variable that `make soak` sets to 1, or to "usual" for packages
+// that run their usual number there. No other place reads it.
 const Variable = "BERTH_SOAK"
 
 // Pick returns usual, or full in a soak: how many seeds, kills, pods or steps a
