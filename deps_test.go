@@ -58,7 +58,7 @@ var rooms = [][]string{
 	{"metrics/store", "metrics/scrape", "metrics/send", "metrics/remote", "metrics/rules", "metrics/dashboards", "metrics/web"},
 	{
 		"internal/buildinfo", "internal/datadir", "internal/input", "internal/listen", "internal/pause", "internal/rights",
-		"internal/strictyaml", "internal/visible", "internal/finding",
+		"internal/strictyaml", "internal/visible", "internal/finding", "internal/outbound",
 	},
 	{
 		"kube/trainjob", "kube/training", "kube/request", "kube/serving", "kube/commit", "kube/idle", "kube/price", "kube/devices", "kube/queues", "kube/queueimport", "kube/record", "kube/runs", "kube/snapshot", "kube/view", "kube/exporter", "kube/explain", "kube/can", "kube/pool", "kube/doctor", "kube/lint",
@@ -87,7 +87,7 @@ var doors = []struct {
 }{
 	{"k8s.io/kubernetes", []string{"controlplane", "scheduler/server", "test"}, "it is most of the build"},
 	{"k8s.io/client-go", []string{
-		"activator", "agent", "cli", "controller", "controlplane", "fleet", "internal/rights", "scheduler", "test",
+		"activator", "agent", "cli", "controller", "controlplane", "fleet", "internal/outbound", "internal/rights", "scheduler", "test",
 		"kube/exporter", "kube/pool", "kube/view", // which read through an interface that they are given
 	}, "kube translates objects, and core and sim know none"},
 	{"mvdan.cc/sh", []string{"fleet/kubelet/shell"}, "its interpreter and its users of the host stay out"},

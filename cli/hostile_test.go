@@ -183,7 +183,7 @@ func hostileCases(dir string) map[string][]hostileCase {
 		"berth completion install":    {{"completion install --dir " + filepath.Join(dir, "bin"), false}},
 		"berth controller":            {{"controller --kubeconfig " + filepath.Join(dir, "config"), true}, {"controller --notebooks " + hostile, true}},
 		"berth activator":             {{"activator --pod-name x --pod-ip " + hostile, true}, {"activator --pod-name x --pod-ip 10.1.2.3 --kubeconfig " + filepath.Join(dir, "config"), true}},
-		"berth meter":                 {{"meter --data x --kubeconfig " + filepath.Join(dir, "config"), true}, {"meter --data x --smallest-cpu " + hostile, true}, {"meter --data x --prometheus " + hostile, true}, {"meter --data x --remote-write " + hostile, true}, {"meter --data x --otlp " + hostile, true}},
+		"berth meter":                 {{"meter --data x --kubeconfig " + filepath.Join(dir, "config"), true}, {"meter --data x --smallest-cpu " + hostile, true}, {"meter --data x --prometheus " + hostile, true}, {"meter --data x --remote-write " + hostile, true}, {"meter --data x --otlp " + hostile, true}, {"meter --data x --url-credentials " + hostile, true}},
 		"berth scheduler":             {{"scheduler --kubeconfig " + filepath.Join(dir, "config"), true}},
 		"berth up":                    {{"up --dir " + filepath.Join(dir, "up"), true}},
 		"berth down":                  {{"down --dir " + filepath.Join(dir, hostile), true}},

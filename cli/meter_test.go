@@ -3,6 +3,9 @@ package cli_test
 import (
 	"bytes"
 	"context"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,10 +46,18 @@ func TestMeterOptions(t *testing.T) {
 	if again, stderr := meter(t, "--kubeconfig k --data d "+strings.ReplaceAll(strings.Join(got.LedgerPolicy.Args(), "="), "=--", " --")); again == nil || again.Prometheus != "" || len(again.RemoteWrite) != 2 || len(again.OTLP) != 1 {
 		t.Errorf("its flags give %+v, %s", again, stderr)
 	}
+	secret := filepath.Join(t.TempDir(), "urls.yaml")
+	if err := os.WriteFile(secret, []byte("urls: [{url: http://a, authorization: {credentials: x}}]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, stderr = meter(t, "--kubeconfig k --data d --url-credentials "+secret); got == nil || got.Credentials == nil || !slices.Contains(got.Args(), secret) {
+		t.Fatalf("with credentials it is asked for %+v, %s", got, stderr)
+	}
 	for args, want := range map[string]string{
-		"--kubeconfig k --data d --prometheus there":      `invalid --prometheus "there": must be auto, none, or a URL such as http://prometheus:9090`,
-		"--kubeconfig k --data d --remote-write ftp://x/": `invalid --remote-write "ftp://x/": must be a URL such as http://prometheus:9090/api/v1/write`,
-		"--kubeconfig k --data d --otlp collector:4318":   `invalid --otlp "collector:4318": must be a URL such as http://collector:4318`,
+		"--kubeconfig k --data d --url-credentials none.yaml": "invalid --url-credentials: read credentials: open ",
+		"--kubeconfig k --data d --prometheus there":          `invalid --prometheus "there": must be auto, none, or a URL such as http://prometheus:9090`,
+		"--kubeconfig k --data d --remote-write ftp://x/":     `invalid --remote-write "ftp://x/": must be a URL such as http://prometheus:9090/api/v1/write`,
+		"--kubeconfig k --data d --otlp collector:4318":       `invalid --otlp "collector:4318": must be a URL such as http://collector:4318`,
 		"--kubeconfig k": "set --data to the folder of the ledger",
 		"--kubeconfig k --data d --tls-cert-file c":     "set both --tls-cert-file and --tls-private-key-file, or neither",
 		"--kubeconfig k --data d --ledger-keep-days=-1": "invalid --ledger-keep-days -1: must be a number of days, or 0 to keep everything",

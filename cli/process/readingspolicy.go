@@ -2,11 +2,13 @@ package process
 
 import (
 	"net/url"
+	"path/filepath"
 	"slices"
 
 	"github.com/spf13/pflag"
 
 	"berth.dev/berth/cli/term"
+	"berth.dev/berth/internal/outbound"
 )
 
 // ReadingsPolicy says what the readings of a cluster are shared with: see docs/metrics.md.
@@ -14,6 +16,8 @@ type ReadingsPolicy struct {
 	Webhook           string   // a URL that is sent which alerts fire and end; "" is none
 	Prometheus        string   // one that may read the same exporters: its URL, or auto for one in the cluster; "" is none
 	RemoteWrite, OTLP []string // URLs that are sent all samples that are kept
+	Credentials       *outbound.Credentials
+	credentials       string // the file of Credentials; "" is none
 }
 
 func (p *ReadingsPolicy) addFlags(f *pflag.FlagSet) {
@@ -21,6 +25,7 @@ func (p *ReadingsPolicy) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&p.Prometheus, "prometheus", "auto", "Prometheus to ask for the readings of exporters that it reads, in place of reading them: auto for one in the cluster, none, or a URL")
 	f.StringArrayVar(&p.RemoteWrite, "remote-write", nil, "URL to send readings to by Prometheus' remote write, such as http://prometheus:9090/api/v1/write (repeatable)")
 	f.StringArrayVar(&p.OTLP, "otlp", nil, "URL to send readings to by OTLP over HTTP, such as http://collector:4318 (repeatable)")
+	f.StringVar(&p.credentials, "url-credentials", "", "file with the tokens, passwords, and certificates for these URLs")
 }
 
 func (p *ReadingsPolicy) check() error {
@@ -43,6 +48,17 @@ func (p *ReadingsPolicy) check() error {
 			return term.Usagef("invalid --otlp %q: must be a URL such as http://collector:4318", address)
 		}
 	}
+	if p.credentials == "" {
+		return nil
+	}
+	file, err := filepath.Abs(p.credentials) // a process in the background may have another folder
+	if err != nil {
+		return err
+	}
+	if p.Credentials, err = outbound.Read(file); err != nil {
+		return term.Usagef("invalid --url-credentials: %v", err)
+	}
+	p.credentials = file
 	return nil
 }
 
@@ -53,7 +69,7 @@ func isURL(text string) bool {
 
 // args are the flags that give p, for another process.
 func (p *ReadingsPolicy) args() []string {
-	out := []string{"--alert-webhook", p.Webhook, "--prometheus", p.Prometheus}
+	out := []string{"--alert-webhook", p.Webhook, "--prometheus", p.Prometheus, "--url-credentials", p.credentials}
 	for _, address := range p.RemoteWrite {
 		out = append(out, "--remote-write", address)
 	}

@@ -68,7 +68,7 @@ func measure(ctx context.Context, o process.MeterOptions) error {
 }
 
 func ledgerOptions(p *process.LedgerPolicy) meter.Options {
-	out := readings.Outside{Webhook: p.Webhook, Prometheus: p.Prometheus, RemoteWrite: p.RemoteWrite, OTLP: p.OTLP}
+	out := readings.Outside{Webhook: p.Webhook, Prometheus: p.Prometheus, RemoteWrite: p.RemoteWrite, OTLP: p.OTLP, Transport: p.Credentials}
 	return meter.Options{Keep: p.Keep, Export: p.Export, Smallest: p.Smallest, Outside: out, UsageDays: p.UsageDays}
 }
 

@@ -30,10 +30,11 @@ var readBy = prometheus.NewDesc("berth_readings_exporters", "Exporters of GPUs, 
 
 // beside is the Prometheus that reads the same exporters.
 type beside struct {
-	at     string // as Outside.Prometheus
-	source Source
-	kick   chan struct{}
-	seen   map[string]*remote.Prometheus // by name; only look has it
+	transport http.RoundTripper // of requests to a URL
+	at        string            // as Outside.Prometheus
+	source    Source
+	kick      chan struct{}
+	seen      map[string]*remote.Prometheus // by name; only look has it
 
 	mu     sync.Mutex
 	used   *remote.Prometheus        // nil is none
@@ -42,8 +43,8 @@ type beside struct {
 	wanted map[string]remote.Devices // what exporters have, by instance
 }
 
-func newBeside(at string, source Source) *beside {
-	return &beside{at: at, source: source, kick: make(chan struct{}, 1), seen: map[string]*remote.Prometheus{}, wanted: map[string]remote.Devices{}}
+func newBeside(at string, by http.RoundTripper, source Source) *beside {
+	return &beside{at: at, transport: by, source: source, kick: make(chan struct{}, 1), seen: map[string]*remote.Prometheus{}, wanted: map[string]remote.Devices{}}
 }
 
 // now returns the Prometheus that is asked; nil is none.
@@ -108,7 +109,7 @@ func (b *beside) candidates(ctx context.Context) ([]*remote.Prometheus, error) {
 			return nil, err
 		}
 	} else if u, err := url.Parse(b.at); err == nil {
-		list = []proxy.Prometheus{{Name: u.Host, Get: proxy.PrometheusAt(&http.Client{}, strings.TrimSuffix(u.String(), "/"))}}
+		list = []proxy.Prometheus{{Name: u.Host, Get: proxy.PrometheusAt(&http.Client{Transport: b.transport}, strings.TrimSuffix(u.String(), "/"))}}
 	}
 	var out []*remote.Prometheus
 	for i := range list {

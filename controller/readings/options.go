@@ -2,6 +2,7 @@ package readings
 
 import (
 	"context"
+	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -36,6 +37,8 @@ type Outside struct {
 	Prometheus string
 	// RemoteWrite and OTLP are URLs of receivers that are sent all samples that are kept here.
 	RemoteWrite, OTLP []string
+	// Transport carries the requests to these URLs; nil is http.DefaultTransport.
+	Transport http.RoundTripper
 }
 
 // Options says where readings are kept, and who hears of them.

@@ -64,10 +64,10 @@ func New(ctx context.Context, o Options, source Source) *Readings {
 	r.alerts = rules.NewEvaluator(engine, r.store, rules.Rules())
 	r.server = &web.Server{Engine: engine, Data: r.store, Names: r.reader.Names, Rules: r.alerts, Now: time.Now}
 	if o.Webhook != "" {
-		r.sender = rules.NewSender(o.Webhook, sendAgain)
+		r.sender = rules.NewSender(o.Webhook, o.Transport, sendAgain)
 	}
 	if o.Prometheus != "" {
-		r.beside = newBeside(o.Prometheus, source)
+		r.beside = newBeside(o.Prometheus, o.Transport, source)
 		r.counts.MustRegister(r.beside)
 		both := remote.Both{Store: r.store, Other: r.beside.now, Failed: func(error) { r.beside.soon() }}
 		strict, lenient := both, both
@@ -95,8 +95,8 @@ func (r *Readings) receivers(ctx context.Context) {
 			}
 		}
 	}
-	add(r.o.RemoteWrite, func(u *url.URL) *send.Sender { return send.RemoteWrite(u, log) })
-	add(r.o.OTLP, func(u *url.URL) *send.Sender { return send.OTLP(u, r.reader.Counter, log) })
+	add(r.o.RemoteWrite, func(u *url.URL) *send.Sender { return send.RemoteWrite(u, r.o.Transport, log) })
+	add(r.o.OTLP, func(u *url.URL) *send.Sender { return send.OTLP(u, r.o.Transport, r.reader.Counter, log) })
 	if len(r.out) > 0 {
 		r.counts.MustRegister(r.out)
 		r.store.Follow(func(at time.Time, samples []store.Sample) {

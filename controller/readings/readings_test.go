@@ -154,7 +154,7 @@ func TestAReceiverHearsWhatFiresAndWhatEnds(t *testing.T) {
 	defer receiver.Close()
 	source := &fake{temperature: 90, own: "a 1\n"}
 	r := New(t.Context(), Options{}, source)
-	r.sender = rules.NewSender(receiver.URL, time.Millisecond)
+	r.sender = rules.NewSender(receiver.URL, nil, time.Millisecond)
 	go r.sender.Run(t.Context())
 	at := r.store.Tick(time.Now())
 	for i := range 21 {

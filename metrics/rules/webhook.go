@@ -52,9 +52,9 @@ type Sender struct {
 	wake   chan struct{}
 }
 
-// NewSender sends to a URL. A receiver that did not take alerts is asked again after a while.
-func NewSender(url string, again time.Duration) *Sender {
-	return &Sender{url: url, client: &http.Client{Timeout: sendTime}, again: again, wake: make(chan struct{}, 1)}
+// NewSender sends to a URL by a transport, where nil is http.DefaultTransport. A receiver that did not take alerts is asked again after a while.
+func NewSender(url string, by http.RoundTripper, again time.Duration) *Sender {
+	return &Sender{url: url, client: &http.Client{Transport: by, Timeout: sendTime}, again: again, wake: make(chan struct{}, 1)}
 }
 
 // Send has sent what has begun to fire, and what has ended at a moment. It does not wait.

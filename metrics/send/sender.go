@@ -55,23 +55,25 @@ type Sender struct {
 	told                 int64     // drops that were logged
 }
 
-// RemoteWrite sends to a receiver of Prometheus' remote write.
-func RemoteWrite(to *url.URL, log Log) *Sender { return newSender(remoteWrite{}, to, log) }
+// RemoteWrite sends to a receiver of Prometheus' remote write, by a transport, where nil is http.DefaultTransport.
+func RemoteWrite(to *url.URL, by http.RoundTripper, log Log) *Sender {
+	return newSender(remoteWrite{}, to, by, log)
+}
 
-// OTLP sends to a receiver of OTLP over HTTP. A URL without a path is that of a collector, whose path is /v1/metrics. counter reports whether
+// OTLP does the same for a receiver of OTLP over HTTP. A URL without a path is that of a collector, whose path is /v1/metrics. counter reports whether
 // a metric is a counter.
-func OTLP(to *url.URL, counter func(name string) bool, log Log) *Sender {
+func OTLP(to *url.URL, by http.RoundTripper, counter func(name string) bool, log Log) *Sender {
 	if strings.Trim(to.Path, "/") == "" {
 		to = to.JoinPath("/v1/metrics")
 	}
-	return newSender(otlp{counter}, to, log)
+	return newSender(otlp{counter}, to, by, log)
 }
 
-func newSender(p protocol, to *url.URL, log Log) *Sender {
+func newSender(p protocol, to *url.URL, by http.RoundTripper, log Log) *Sender {
 	shown := url.URL{Scheme: to.Scheme, Host: to.Host, Path: to.Path} // no password, and no query, which may have a token
 	return &Sender{
 		protocol: p, url: to.String(), to: shown.String(), queue: newQueue(mostUnsent), first: firstWait, log: log,
-		client: &http.Client{Timeout: patience, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+		client: &http.Client{Transport: by, Timeout: patience, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 	}
 }
 

@@ -92,9 +92,9 @@ func begin(t *testing.T, address string, otlp bool, answer func(n int) *http.Res
 		t.Fatal(err)
 	}
 	w := &world{store: store.New(store.Options{}), to: &receiver{answer: answer}}
-	w.Sender = RemoteWrite(u, w.log)
+	w.Sender = RemoteWrite(u, nil, w.log)
 	if otlp {
-		w.Sender = OTLP(u, func(name string) bool { return strings.HasSuffix(name, "_total") }, w.log)
+		w.Sender = OTLP(u, nil, func(name string) bool { return strings.HasSuffix(name, "_total") }, w.log)
 	}
 	w.client.Transport = w.to
 	w.store.Follow(w.Put)
@@ -120,7 +120,7 @@ func (w *world) give(t *testing.T, at time.Time, v float64, series ...labels.Lab
 func (w *world) counts(t *testing.T) string {
 	t.Helper()
 	r := prometheus.NewPedanticRegistry()
-	r.MustRegister(Senders{w.Sender, newSender(remoteWrite{}, &url.URL{Scheme: "http", Host: "there", Path: "/write"}, nil)})
+	r.MustRegister(Senders{w.Sender, newSender(remoteWrite{}, &url.URL{Scheme: "http", Host: "there", Path: "/write"}, nil, nil)})
 	families, err := r.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -341,7 +341,7 @@ func TestASenderEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		u := &url.URL{Scheme: "http", Host: "there"}
-		s := RemoteWrite(u, func(string, error, ...any) {})
+		s := RemoteWrite(u, nil, func(string, error, ...any) {})
 		s.client.Transport = &receiver{answer: func(int) *http.Response { return nil }}
 		done := make(chan struct{})
 		go func() { s.Run(ctx); close(done) }()
