@@ -59,7 +59,7 @@ func must(ts *testscript.TestScript, args ...string) []byte {
 // output runs a command of a script and returns its standard output, or, if it does not
 // end well, both streams.
 func output(ts *testscript.TestScript, args ...string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), oneTry)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	cmd := command(ctx, ts, args)
 	var out, errs bytes.Buffer
