@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,9 +10,12 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kserve"
@@ -172,6 +176,39 @@ func TestServiceRollback(t *testing.T) {
 		if _, stderr, code := s.run(append([]string{"berth"}, strings.Fields(args)...)...); code == 0 || !strings.Contains(stderr, want) {
 			t.Errorf("berth %s exits with %d and says %q, want %q", args, code, stderr, want)
 		}
+	}
+}
+
+// A status that is written between the read of a service and the write of its spec costs one more try; another spec ends the command.
+func TestServiceRollbackGoesOnWhenTheStatusHasChanged(t *testing.T) {
+	for _, tt := range []struct {
+		name       string
+		generation int64 // that the service has once its write was refused
+		want       string
+	}{
+		{"the status was written", 0, "service vision/mnist goes back to revision 1 "},
+		{"the spec was written", 7, "service vision/mnist has changed in the meantime; look at it and try again"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, refused := serviceStage(t), 0
+			s.dynamic.PrependReactor("patch", "inferenceservices", func(clienttesting.Action) (bool, runtime.Object, error) {
+				if refused++; refused > 1 {
+					return false, nil, nil
+				}
+				is, err := s.dynamic.Tracker().Get(kserve.InferenceServices, "vision", "mnist")
+				if err == nil {
+					is.(*unstructured.Unstructured).SetGeneration(tt.generation)
+					err = s.dynamic.Tracker().Update(kserve.InferenceServices, is, "vision")
+				}
+				if err != nil {
+					t.Error(err)
+				}
+				return true, nil, apierrors.NewConflict(kserve.InferenceServices.GroupResource(), "mnist", errors.New("the object has been modified"))
+			})
+			if out, stderr, _ := s.run("berth", "service", "rollback", "mnist", "-n", "vision"); !strings.Contains(out+stderr, tt.want) {
+				t.Errorf("it says %q and %q, want %q", out, stderr, tt.want)
+			}
+		})
 	}
 }
 

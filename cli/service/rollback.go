@@ -134,20 +134,29 @@ func (h *history) names() string {
 	return strings.Join(all, ", ")
 }
 
-// respec writes the spec of a service, unless it has changed since it was read.
+// respec writes the spec of a service, unless that has changed since it was read. Its status may have: controllers write it at any time.
 func (s *services) respec(ctx context.Context, o *service, what string, spec map[string]any) error {
 	type change struct {
 		Op    string `json:"op"`
 		Path  string `json:"path"`
 		Value any    `json:"value"`
 	}
-	raw, err := json.Marshal([]change{{"add", "/metadata/resourceVersion", o.ResourceVersion}, {"replace", "/spec", spec}})
-	if err != nil {
-		return fmt.Errorf("write the spec of %s: %w", o.at(), err)
+	for version := o.ResourceVersion; ; {
+		raw, err := json.Marshal([]change{{"add", "/metadata/resourceVersion", version}, {"replace", "/spec", spec}})
+		if err != nil {
+			return fmt.Errorf("write the spec of %s: %w", o.at(), err)
+		}
+		_, err = s.in(s.namespace).Patch(ctx, o.Name, types.JSONPatchType, raw, metav1.PatchOptions{FieldManager: "berth"})
+		if !apierrors.IsConflict(err) {
+			return s.refused(what+" "+o.at(), "patch", err)
+		}
+		now, err := s.in(s.namespace).Get(ctx, o.Name, metav1.GetOptions{})
+		if err != nil {
+			return s.refused("read "+o.at(), "get", err)
+		}
+		if now.GetUID() != o.UID || now.GetGeneration() != o.Generation {
+			return fmt.Errorf("%s has changed in the meantime; look at it and try again", o.at())
+		}
+		version = now.GetResourceVersion()
 	}
-	_, err = s.in(s.namespace).Patch(ctx, o.Name, types.JSONPatchType, raw, metav1.PatchOptions{FieldManager: "berth"})
-	if apierrors.IsConflict(err) {
-		return fmt.Errorf("%s has changed in the meantime; look at it and try again", o.at())
-	}
-	return s.refused(what+" "+o.at(), "patch", err)
 }
