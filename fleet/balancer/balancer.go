@@ -84,7 +84,8 @@ func (b *Balancer) Remove(key types.NamespacedName) {
 }
 
 // Sync serves a Service as it is now, and writes its address into its status. A
-// Service keeps the address that its status has, over restarts too.
+// Service keeps the address that its status has, over restarts too, unless another
+// process has its ports there.
 func (b *Balancer) Sync(ctx context.Context, s *v1.Service) error {
 	key := types.NamespacedName{Namespace: s.Namespace, Name: s.Name}
 	if !wants(s) {
@@ -111,14 +112,7 @@ func (b *Balancer) serve(ctx context.Context, key types.NamespacedName, s *v1.Se
 	defer b.mu.Unlock()
 	now := b.served[key]
 	if now == nil {
-		had, taken := "", map[string]bool{}
-		if len(s.Status.LoadBalancer.Ingress) > 0 {
-			had = s.Status.LoadBalancer.Ingress[0].IP
-		}
-		for _, other := range b.served {
-			taken[other.ip] = true
-		}
-		now = &served{ip: pick(had, taken), listeners: map[string]net.Listener{}}
+		now = &served{ip: b.address(ctx, s), listeners: map[string]net.Listener{}}
 		if now.ip == "" {
 			return nil, fmt.Errorf("serve Service %s: all %d addresses are in use; delete Services of type LoadBalancer", key, maxAddresses-1)
 		}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -167,12 +168,9 @@ func TestEveryServiceHasItsOwnAddressAndKeepsIt(t *testing.T) {
 func TestAPortThatCannotBeServedIsSaid(t *testing.T) {
 	r := newRig(t)
 	busy := free(t)
-	first := r.sync(service("first", v1.ServicePort{Name: "a", Port: busy}))
-	l, err := net.Listen("tcp", net.JoinHostPort(strings.TrimSuffix(ip(first), ".1")+".2", strconv.Itoa(int(busy))))
-	if err != nil {
-		t.Fatal(err)
+	for i := range 300 { // more addresses than are looked at
+		taken(t, fmt.Sprintf("127.66.%d.%d", i/254, i%254+1), busy)
 	}
-	defer l.Close()
 	node := free(t)
 	s := r.sync(service("second",
 		v1.ServicePort{Name: "a", Port: busy, NodePort: node, Protocol: v1.ProtocolTCP}, v1.ServicePort{Name: "dns", Port: 53, Protocol: v1.ProtocolUDP}))
@@ -184,6 +182,35 @@ func TestAPortThatCannotBeServedIsSaid(t *testing.T) {
 	}
 	if got := get(ip(s), node); got != "pod: /x" {
 		t.Errorf("its node port answers %q, want the pod", got)
+	}
+}
+
+// taken listens on a port of an address until the test ends, as another process does.
+func taken(t *testing.T, ip string, port int32) {
+	t.Helper()
+	l, err := net.Listen("tcp", net.JoinHostPort(ip, strconv.Itoa(int(port))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+}
+
+// TestAServiceGetsAnAddressWhosePortsAreFree has two control planes on one machine, each of which has a Service with the same port.
+func TestAServiceGetsAnAddressWhosePortsAreFree(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux has more than one loopback address without configuration")
+	}
+	port := free(t)
+	one, two := newRig(t), newRig(t)
+	a, b := one.sync(service("web", v1.ServicePort{Port: port})), two.sync(service("web", v1.ServicePort{Port: port}))
+	if ip(a) == ip(b) || len(b.Status.LoadBalancer.Ingress[0].Ports) > 0 || get(ip(b), port) != "pod: /x" {
+		t.Errorf("they have %s and %s, and of the second it is said: %v", ip(a), ip(b), b.Status.LoadBalancer.Ingress)
+	}
+	two.b.Close()
+	taken(t, ip(b), port)
+	again := newRig(t)
+	if got := again.sync(b); ip(got) == ip(a) || ip(got) == ip(b) || get(ip(got), port) != "pod: /x" {
+		t.Errorf("started again while another process listens on %s, it has %s", ip(b), ip(got))
 	}
 }
 
