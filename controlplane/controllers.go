@@ -46,7 +46,7 @@ func chooseMode(of, asked, had string) (string, error) {
 // are served: being ready waits for that, and not for the controllers.
 func (p *plane) startControllers(ctx context.Context, g *group, client kubernetes.Interface, ready <-chan struct{}) <-chan struct{} {
 	served := make(chan struct{})
-	if off := string(runtime.Off); p.state.Notebooks == off && p.state.Training == off && p.state.Serving == off {
+	if !p.controls() {
 		close(served)
 		return served
 	}
@@ -54,6 +54,12 @@ func (p *plane) startControllers(ctx context.Context, g *group, client kubernete
 		return p.runControllers(ctx, client, served, ready)
 	})
 	return served
+}
+
+// controls reports whether controllers of some kind run.
+func (p *plane) controls() bool {
+	off := string(runtime.Off)
+	return p.state.Notebooks != off || p.state.Training != off || p.state.Serving != off
 }
 
 // runControllers grants the controllers their roles, brings the definitions of their

@@ -286,12 +286,13 @@ func (p *plane) startClients(ctx context.Context, g *group, c clients, processes
 		return err
 	}
 	g.start(ctx, "load balancer", "balancer", func(ctx context.Context) error { return p.serveBalancers(ctx, c.network) })
+	var queues <-chan struct{}
 	switch {
 	case p.state.Scheduler == SchedulerNone:
 	case p.HoldScheduler != "":
 		g.start(ctx, "kube-scheduler", "scheduler", func(ctx context.Context) error { return p.heldScheduler(ctx, g, c.parts) })
 	default:
-		if err := p.startScheduler(ctx, g, c.parts); err != nil {
+		if queues, err = p.startScheduler(ctx, g, c.parts); err != nil {
 			return err
 		}
 	}
@@ -305,6 +306,9 @@ func (p *plane) startClients(ctx context.Context, g *group, c clients, processes
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
+	}
+	if err := p.awaitQueues(ctx, queues); err != nil {
+		return err
 	}
 	p.step("GPU nodes", p.spec.Summary())
 	g.start(ctx, "the renewal of certificates", "certificates", p.keepCertificates)
@@ -352,7 +356,7 @@ func (p *plane) heldScheduler(ctx context.Context, g *group, parts *components) 
 			return ctx.Err()
 		}
 	}
-	if err := p.startScheduler(ctx, g, parts); err != nil {
+	if _, err := p.startScheduler(ctx, g, parts); err != nil {
 		return err
 	}
 	<-ctx.Done()

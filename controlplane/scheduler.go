@@ -50,15 +50,35 @@ func schedulerConfig(kubeconfig, which, otherPods string, reserveAfter *time.Dur
 	return server.Configuration(s)
 }
 
+// queuesPatience is how long being ready waits for the scheduler to read Queues once they are served.
+const queuesPatience = 20 * time.Second
+
+// awaitQueues waits until the scheduler has read Queues, if it does and they are served: a pod that comes before is counted in none.
+func (p *plane) awaitQueues(ctx context.Context, queues <-chan struct{}) error {
+	if queues == nil || p.state.Scheduler != SchedulerBerth || !p.controls() {
+		return nil
+	}
+	select {
+	case <-queues:
+	case <-time.After(queuesPatience):
+		p.log.Warn("the scheduler has not read the Queues yet; pods that come now are counted in none", "after", queuesPatience)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
 // startScheduler starts kube-scheduler, with Berth's plugins or as it is, and
-// returns when it has seen every object that was there.
-func (p *plane) startScheduler(ctx context.Context, g *group, parts *components) error {
+// returns when it has seen every object that was there. queues is closed when it has
+// read the Queues.
+func (p *plane) startScheduler(ctx context.Context, g *group, parts *components) (queues <-chan struct{}, err error) {
+	read := make(chan struct{})
 	setup := func() (*schedulerconfig.CompletedConfig, *kubescheduler.Scheduler, error) {
 		return scheduler.Setup(ctx, parts.sched)
 	}
 	if p.state.Scheduler == SchedulerBerth {
 		setup = func() (*schedulerconfig.CompletedConfig, *kubescheduler.Scheduler, error) {
-			return server.Setup(ctx, parts.sched, nil, nil, func() bool { return true })
+			return server.Setup(ctx, parts.sched, server.Hooks{Leads: func() bool { return true }, Queues: func() { close(read) }})
 		}
 	}
 	cfg, s, err := setup()
@@ -69,7 +89,7 @@ func (p *plane) startScheduler(ctx context.Context, g *group, parts *components)
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("configure kube-scheduler: %w", err)
+		return nil, fmt.Errorf("configure kube-scheduler: %w", err)
 	}
 	g.start(ctx, "kube-scheduler", "scheduler", func(ctx context.Context) error { return scheduler.Run(ctx, cfg, s) })
 	g.start(ctx, "the watch of stuck pods", "scheduler", func(ctx context.Context) error {
@@ -78,7 +98,7 @@ func (p *plane) startScheduler(ctx context.Context, g *group, parts *components)
 		return nil
 	})
 	if err := s.WaitForHandlersSync(ctx); err != nil {
-		return fmt.Errorf("start kube-scheduler: %w", err)
+		return nil, fmt.Errorf("start kube-scheduler: %w", err)
 	}
-	return nil
+	return read, nil
 }

@@ -1,8 +1,15 @@
 package controlplane
 
 import (
+	"context"
+	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"berth.dev/berth/controller/runtime"
+	"berth.dev/berth/internal/datadir"
 )
 
 func TestChooseScheduler(t *testing.T) {
@@ -36,5 +43,37 @@ func TestTheStockSchedulerHasNoProfilesOfOurs(t *testing.T) {
 	}
 	if text := schedulerConfig("k", SchedulerBerth, "", nil); strings.Count(text, "schedulerName: ") != 2 {
 		t.Errorf("the configuration of Berth's scheduler has not two profiles:\n%s", text)
+	}
+}
+
+func TestReadyWaitsForTheSchedulerToReadQueues(t *testing.T) {
+	off := string(runtime.Off)
+	for _, tt := range []struct {
+		name  string
+		state datadir.State
+		read  time.Duration // after which they are read; negative is never
+		want  time.Duration
+	}{
+		{"until they are read", datadir.State{Scheduler: SchedulerBerth}, time.Second, time.Second},
+		{"not long, if that fails", datadir.State{Scheduler: SchedulerBerth}, -1, queuesPatience},
+		{"the stock scheduler reads none", datadir.State{Scheduler: SchedulerStock}, -1, 0},
+		{"nor does any where none are served", datadir.State{Scheduler: SchedulerBerth, Notebooks: off, Training: off, Serving: off}, -1, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, queues, began := &plane{state: tt.state, log: slog.New(slog.DiscardHandler)}, make(chan struct{}), time.Now()
+				if tt.read >= 0 {
+					time.AfterFunc(tt.read, func() { close(queues) })
+				}
+				if err := p.awaitQueues(t.Context(), queues); err != nil || time.Since(began) != tt.want {
+					t.Errorf("it waits %v, %v; want %v", time.Since(began), err, tt.want)
+				}
+			})
+		})
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if err := (&plane{state: datadir.State{Scheduler: SchedulerBerth}}).awaitQueues(ctx, make(chan struct{})); err == nil {
+		t.Error("it goes on when it is told to stop")
 	}
 }

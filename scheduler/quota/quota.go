@@ -102,6 +102,7 @@ type Quota struct {
 	retried   map[string]bool         // workloads in line that are to be tried again all the same
 	called    map[string]bool         // workloads for which quota is kept since next, and that were not tried since
 	ready     chan struct{}           // closed when it is known which Queues there are; nil: none is waited for
+	whenRead  func()                  // see WhenRead; may be nil
 }
 
 // New returns a Quota of a cluster without Queues.
@@ -142,6 +143,16 @@ func (q *Quota) AwaitQueues() (known func()) {
 	ready := make(chan struct{})
 	q.ready = ready
 	return sync.OnceFunc(func() { close(ready) })
+}
+
+// WhenRead has call called once, when Queues are served and were read. It is to be called before they are followed.
+func (q *Quota) WhenRead(call func()) { q.whenRead = sync.OnceFunc(call) }
+
+// Read notes that Queues are served and were read.
+func (q *Quota) Read() {
+	if q.whenRead != nil {
+		q.whenRead()
+	}
 }
 
 // Ready waits until it is known which Queues there are, and reports whether there are any.

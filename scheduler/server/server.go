@@ -75,7 +75,7 @@ func Run(ctx context.Context, o Options) error {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	g, reads := leader.NewGate(), &lists{}
-	cc, s, err := Setup(work, opts, g.Wrap, reads.wrap, g.Leads)
+	cc, s, err := Setup(work, opts, Hooks{Writes: g.Wrap, Reads: reads.wrap, Leads: g.Leads})
 	if err != nil {
 		return fmt.Errorf("set up the scheduler: %w", err)
 	}

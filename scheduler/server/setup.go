@@ -38,14 +38,19 @@ import (
 	"berth.dev/berth/scheduler/server/report"
 )
 
+// Hooks connect a scheduler to the process that it runs in.
+type Hooks struct {
+	Writes, Reads transport.WrapperFunc // of its writes, and of the requests of its informers; may be nil
+	Leads         func() bool           // whether it leads: it writes how long pods run only then
+	Queues        func()                // called once, when Queues are served and it has read them; may be nil
+}
+
 // Setup makes a scheduler with Berth's plugins from upstream's options, as
 // upstream's own Setup does, with these differences: its pods' events are told once
 // (see report.Recorder) and kept nowhere (see report.NewEventWriter), their conditions say whether a new
-// node would help (see report.WriteConditions), and its writes go through writes and the requests
-// of its informers through reads, where those are not nil. It writes how long pods run while leads says that it leads. Nothing is
-// scheduled yet.
+// node would help (see report.WriteConditions), and there are hooks. Nothing is scheduled yet.
 // Options without a ConfigFile must have a ComponentConfig.
-func Setup(ctx context.Context, opts *options.Options, writes, reads transport.WrapperFunc, leads func() bool) (*schedulerconfig.CompletedConfig, *scheduler.Scheduler, error) {
+func Setup(ctx context.Context, opts *options.Options, hooks Hooks) (*schedulerconfig.CompletedConfig, *scheduler.Scheduler, error) {
 	if opts.ConfigFile != "" {
 		cfg, err := latest.Default()
 		if err != nil {
@@ -65,7 +70,7 @@ func Setup(ctx context.Context, opts *options.Options, writes, reads transport.W
 		return nil, nil, fmt.Errorf("client for events: %w", err)
 	}
 	c.EventBroadcaster = report.NewEventWriter(c.EventBroadcaster, eventClient)
-	if err := wrapClients(c, writes, reads); err != nil {
+	if err := wrapClients(c, hooks.Writes, hooks.Reads); err != nil {
 		return nil, nil, err
 	}
 	cc := c.Complete()
@@ -79,6 +84,9 @@ func Setup(ctx context.Context, opts *options.Options, writes, reads transport.W
 	plugins := runtime.Registry{gpuonly.Name: gpuonly.New}
 	made, shared := devices.WithCluster(podInfo)
 	maps.Copy(plugins, made)
+	if hooks.Queues != nil {
+		shared.Quota.WhenRead(hooks.Queues)
+	}
 	have := &cc.ComponentConfig
 	s, err := scheduler.New(ctx, cc.Client, cc.InformerFactory, cc.DynInformerFactory, recorder,
 		scheduler.WithComponentConfigVersion(have.APIVersion),
@@ -98,8 +106,8 @@ func Setup(ctx context.Context, opts *options.Options, writes, reads transport.W
 	devices.NodesFrom(nodesOf(ctx, s))
 	nodes := cc.InformerFactory.Core().V1().Nodes()
 	shared.Waits.Offers(followPools(ctx, cc.Client, nodes.Lister(), nodes.Informer().HasSynced))
-	go shared.Times.Remember(ctx, cc.Client.CoreV1().ConfigMaps(runs.Namespace), leads)
-	go measure(ctx, &cc, shared, leads)
+	go shared.Times.Remember(ctx, cc.Client.CoreV1().ConfigMaps(runs.Namespace), hooks.Leads)
+	go measure(ctx, &cc, shared, hooks.Leads)
 	outside.Use(s, cc.InformerFactory.Core().V1().Pods().Lister(), shared.Quota)
 	report.WriteConditions(s, cc.Client, shared.Waits, report.NewSentences(nodesOf(ctx, s), cc.InformerFactory))
 	return &cc, s, nil

@@ -167,6 +167,7 @@ func (w *Informer) follow(ctx context.Context, client dynamic.Interface, served 
 	w.mu.Unlock()
 	w.read()
 	w.known()
+	w.quota.Read()
 }
 
 // saveEvicted writes which workloads of a queue were evicted to return quota.

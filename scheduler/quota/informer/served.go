@@ -14,7 +14,7 @@ import (
 // for which it has been asked, within these bounds: in a new cluster definitions come seconds after the scheduler, and until it
 // has seen Queues it counts no quota.
 const (
-	askAgain  = 500 * time.Millisecond
+	askAgain  = 100 * time.Millisecond
 	askSeldom = 30 * time.Second
 )
 
