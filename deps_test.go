@@ -73,7 +73,7 @@ var rooms = [][]string{
 	{"controller", "controller/crd", "controller/runtime", "controller/proxy", "controller/readings", "controller/meter", "controller/queue", "controller/idle", "controller/notebook", "controller/training", "controller/serving"},
 	{
 		"cli/term", "cli/client", "cli/process", "cli/cluster", "cli/nodes", "cli/top", "cli/sim", "cli/simulate/chart", "cli/simulate/simulation", "cli/simulate",
-		"cli/notebook/gate", "cli/notebook", "cli/profiles", "cli/cost", "cli/budget", "cli/idle", "cli/audit", "cli/report", "cli/query", "cli/alerts", "cli/queue", "cli/doctor", "cli/lint", "cli/causes", "cli/why", "cli/can", "cli/train", "cli/service", "cli/fetch", "cli",
+		"cli/notebook/gate", "cli/notebook", "cli/profiles", "cli/cost", "cli/budget", "cli/audit", "cli/report", "cli/query", "cli/alerts", "cli/queue", "cli/doctor", "cli/lint", "cli/causes", "cli/why", "cli/can", "cli/train", "cli/service", "cli/idle", "cli/fetch", "cli",
 	},
 	{"fleet/smi", "fleet/kubelet/shell", "fleet/kubelet", "fleet/host", "fleet/spec", "fleet/system", "fleet/balancer", "fleet"},
 }

@@ -66,7 +66,7 @@ func TestReadyWaitsForTheSchedulerToReadQueues(t *testing.T) {
 					time.AfterFunc(tt.read, func() { close(queues) })
 				}
 				if err := p.awaitQueues(t.Context(), queues); err != nil || time.Since(began) != tt.want {
-					t.Errorf("it waits %v, %v; want %v", time.Since(began), err, tt.want)
+					t.Errorf("ready after %v, %v; want %v", time.Since(began), err, tt.want)
 				}
 			})
 		})
@@ -74,6 +74,6 @@ func TestReadyWaitsForTheSchedulerToReadQueues(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	if err := (&plane{state: datadir.State{Scheduler: SchedulerBerth}}).awaitQueues(ctx, make(chan struct{})); err == nil {
-		t.Error("it goes on when it is told to stop")
+		t.Error("a control plane that stops waits on")
 	}
 }

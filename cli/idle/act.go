@@ -16,10 +16,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"berth.dev/berth/api/kserve"
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/cli/client"
 	"berth.dev/berth/cli/cost"
 	"berth.dev/berth/cli/notebook"
+	"berth.dev/berth/cli/service"
 	"berth.dev/berth/cli/term"
 	core "berth.dev/berth/core/cost"
 )
@@ -104,7 +106,7 @@ func post(ctx context.Context, url string, r *core.IdleReport) error {
 	return nil
 }
 
-// stopAll stops the notebooks among the holders.
+// stopAll stops the notebooks and model services among the holders: both keep their work, and start again as they were.
 func (c *command) stopAll(ctx context.Context, cluster *client.Cluster, r *core.IdleReport) error {
 	api, err := cluster.Dynamic(c.o)
 	if err != nil {
@@ -118,11 +120,13 @@ func (c *command) stopAll(ctx context.Context, cluster *client.Cluster, r *core.
 		switch {
 		case done[name]:
 			continue
-		case row.Kind != kubeflow.Kind:
-			term.PrintLine(c.o.Err, fmt.Sprintf("%s of namespace %s continues: --stop stops notebooks", workload(row), row.Namespace))
-		default:
+		case row.Kind == kubeflow.Kind:
 			nbs := &notebook.Notebooks{Cluster: cluster, Client: api, Namespace: row.Namespace, Options: c.o}
 			errs = append(errs, nbs.Stop(ctx, row.Owner))
+		case row.Kind == kserve.Kind:
+			errs = append(errs, service.Stop(ctx, c.o, cluster, row.Namespace, row.Owner))
+		default:
+			term.PrintLine(c.o.Err, fmt.Sprintf("%s of namespace %s continues: --stop stops notebooks and model services", workload(row), row.Namespace))
 		}
 		done[name] = true
 	}

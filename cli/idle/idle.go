@@ -51,7 +51,7 @@ func New(o client.Options) *cobra.Command {
 	f.StringVar(&c.user, "for-user", "", "show only what this user holds")
 	f.BoolVar(&c.nudge, "nudge", false, "write an event on each pod that is shown, for its user")
 	f.StringVar(&c.webhook, "webhook", "", "with --nudge: also send what is shown to this URL, as JSON that chat programs accept")
-	f.BoolVar(&c.stop, "stop", false, "stop the notebooks that are shown; their volumes are kept")
+	f.BoolVar(&c.stop, "stop", false, "stop the notebooks and model services that are shown; volumes are kept")
 	return cmd
 }
 

@@ -38,6 +38,20 @@ func newStart(o client.Options) *cobra.Command {
 	}, func(ctx context.Context, all *services, s *service) error { return all.stop(ctx, s, false) })
 }
 
+// Stop stops the service of a name, as `berth service stop` does.
+func Stop(ctx context.Context, o client.Options, cluster *client.Cluster, namespace, name string) error {
+	api, err := cluster.Dynamic(o)
+	if err != nil {
+		return err
+	}
+	all := &services{Cluster: cluster, api: api, namespace: namespace, options: o}
+	s, err := all.find(ctx, name)
+	if err != nil {
+		return err
+	}
+	return all.stop(ctx, s, true)
+}
+
 // stop stops or starts a service, or says that there is nothing to do.
 func (s *services) stop(ctx context.Context, o *service, stop bool) error {
 	what, done, value := "start", "started; `"+s.options.Name+" service show "+o.Name+"` shows how far it is", any(nil)
