@@ -39,7 +39,7 @@ func fleetRules() []rbacv1.PolicyRule {
 		rule("", []string{"services/status"}, "patch"),
 		rule("apps", []string{"daemonsets", "deployments", "replicasets"}, "get", "list", "watch", "create"),
 		rule("discovery.k8s.io", []string{"endpointslices"}, "get", "list", "watch", "create", "update", "delete"),
-		rule("node.k8s.io", []string{"runtimeclasses"}, "create"),
+		rule("node.k8s.io", []string{"runtimeclasses"}, "get", "create"),
 		rule("storage.k8s.io", []string{"storageclasses"}, "get", "list", "watch", "create"),
 		rule("apiregistration.k8s.io", []string{"apiservices"}, "get", "create", "update"),
 		rule("coordination.k8s.io", []string{"leases"}, "get", "list", "watch", "create", "update", "delete"),

@@ -93,6 +93,7 @@ type Fleet struct {
 	files   *files // of volumes
 	ready   chan struct{}
 	synced  chan struct{} // the pods were listed once
+	looked  chan struct{} // it is known which system objects are missing
 	once    sync.Once
 
 	mu    sync.RWMutex
@@ -109,7 +110,7 @@ var (
 func New(o Options) (*Fleet, error) {
 	f := &Fleet{
 		client: o.Client, spec: o.Fleet, now: o.Now, log: o.Log, system: o.Fleet.System, commitments: o.Commitments, host: o.Host, hostRules: o.HostRules, models: o.Models, ips: newAddresses(),
-		queue: workqueue.NewTyped[task](), ready: make(chan struct{}), synced: make(chan struct{}), nodes: map[string]*node{},
+		queue: workqueue.NewTyped[task](), ready: make(chan struct{}), synced: make(chan struct{}), looked: make(chan struct{}), nodes: map[string]*node{},
 	}
 	if f.now == nil {
 		f.now = time.Now
@@ -175,13 +176,9 @@ func (f *Fleet) Run(ctx context.Context) error {
 		}
 	}
 	if f.objectsToApply != nil {
-		wg.Go(func() {
-			select {
-			case <-f.install:
-				f.applySystem(ctx)
-			case <-ctx.Done():
-			}
-		})
+		wg.Go(func() { f.installSystem(ctx) })
+	} else {
+		close(f.looked)
 	}
 	for range podWorkers {
 		wg.Go(func() { f.work(ctx) })
@@ -198,11 +195,14 @@ func (f *Fleet) Run(ctx context.Context) error {
 	}
 	f.watch(ctx, &wg)
 	wg.Go(func() { f.keepLeases(ctx) })
-	select {
-	case <-f.synced:
-		close(f.ready)
-	case <-ctx.Done():
+	for _, done := range []<-chan struct{}{f.synced, f.looked} {
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return nil
+		}
 	}
+	close(f.ready)
 	<-ctx.Done()
 	return nil
 }
@@ -225,11 +225,26 @@ func (f *Fleet) work(ctx context.Context) {
 	}
 }
 
-// applySystem creates the system objects, again until all are there: the API
-// server may still be starting.
-func (f *Fleet) applySystem(ctx context.Context) {
+// installSystem creates those system objects that are missing when the fleet starts. One that a user deletes from the moment on
+// that the fleet is ready stays deleted until the next start.
+func (f *Fleet) installSystem(ctx context.Context) {
+	var missing []runtime.Object
+	f.persist(ctx, func() (err error) {
+		missing, err = system.Missing(ctx, f.client, f.agg, f.objectsToApply)
+		return err
+	})
+	close(f.looked)
+	select {
+	case <-f.install:
+		f.persist(ctx, func() error { return system.Apply(ctx, f.client, f.agg, f.objectsToApply, missing) })
+	case <-ctx.Done():
+	}
+}
+
+// persist does something with system objects until it succeeds or ctx ends: the API server may still be starting.
+func (f *Fleet) persist(ctx context.Context, do func() error) {
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
-		err := system.Apply(ctx, f.client, f.agg, f.objectsToApply)
+		err := do()
 		if err == nil || ctx.Err() != nil {
 			return
 		}

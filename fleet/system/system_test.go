@@ -14,9 +14,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	ktesting "k8s.io/client-go/testing"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	clientset "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset"
 	aggregator "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset/fake"
 
 	"berth.dev/berth/api"
@@ -160,7 +162,7 @@ func TestMetricsAPI(t *testing.T) {
 
 func TestOneStorageClassIsTheDefault(t *testing.T) {
 	client, agg := fake.NewClientset(), aggregator.NewSimpleClientset()
-	if err := system.Apply(context.Background(), client, agg, system.StorageClasses()); err != nil {
+	if err := apply(context.Background(), client, agg, system.StorageClasses()); err != nil {
 		t.Fatal(err)
 	}
 	list, err := client.StorageV1().StorageClasses().List(context.Background(), metav1.ListOptions{})
@@ -176,9 +178,14 @@ func TestOneStorageClassIsTheDefault(t *testing.T) {
 	}
 }
 
+// apply is system.Apply of objects all of which may be missing.
+func apply(ctx context.Context, client kubernetes.Interface, agg clientset.Interface, objects []runtime.Object) error {
+	return system.Apply(ctx, client, agg, objects, objects)
+}
+
 func TestApplyCreatesAll(t *testing.T) {
 	ctx, client, agg := context.Background(), fake.NewClientset(), aggregator.NewSimpleClientset()
-	if err := system.Apply(ctx, client, agg, system.Objects(full)); err != nil {
+	if err := apply(ctx, client, agg, system.Objects(full)); err != nil {
 		t.Fatal(err)
 	}
 	created := 0
@@ -195,6 +202,38 @@ func TestApplyCreatesAll(t *testing.T) {
 	}
 }
 
+func TestWhatIsDeletedAfterTheStartStaysDeleted(t *testing.T) {
+	ctx, client, agg, objects := t.Context(), fake.NewClientset(), aggregator.NewSimpleClientset(), system.Objects(full)
+	missing, err := system.Missing(ctx, client, agg, objects)
+	if err != nil || len(missing) != len(objects) {
+		t.Fatalf("of a new cluster %d of %d objects are missing, %v", len(missing), len(objects), err)
+	}
+	if err := system.Apply(ctx, client, agg, objects, missing); err != nil {
+		t.Fatal(err)
+	}
+	sets := client.AppsV1().DaemonSets(system.OperatorNamespace)
+	if err := sets.Delete(ctx, system.PluginName, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if missing, err = system.Missing(ctx, client, agg, objects); err != nil || len(missing) != 1 {
+		t.Fatalf("at the next start %d objects are missing, %v; want the one that was deleted", len(missing), err)
+	}
+	for _, name := range []string{"nvidia-dcgm-exporter", "gpu-feature-discovery"} {
+		if err := sets.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := system.Apply(ctx, client, agg, objects, missing); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sets.Get(ctx, system.PluginName, metav1.GetOptions{}); err != nil {
+		t.Errorf("what was missing is not created: %v", err)
+	}
+	if _, err := sets.Get(ctx, "nvidia-dcgm-exporter", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("what was deleted after the start is back: %v", err)
+	}
+}
+
 func TestWithoutGPUsThereIsStorageAndMetricsOnly(t *testing.T) {
 	if got := templates(system.Objects(system.Options{})); len(got) != 0 {
 		t.Errorf("workloads without GPUs = %v, want none", got)
@@ -203,7 +242,7 @@ func TestWithoutGPUsThereIsStorageAndMetricsOnly(t *testing.T) {
 
 func TestApplyLeavesWhatAUserChanged(t *testing.T) {
 	ctx, client, agg := context.Background(), fake.NewClientset(), aggregator.NewSimpleClientset()
-	if err := system.Apply(ctx, client, agg, system.Objects(full)); err != nil {
+	if err := apply(ctx, client, agg, system.Objects(full)); err != nil {
 		t.Fatal(err)
 	}
 	sets := client.AppsV1().DaemonSets(system.OperatorNamespace)
@@ -221,7 +260,7 @@ func TestApplyLeavesWhatAUserChanged(t *testing.T) {
 
 	renewed := full
 	renewed.CABundle = []byte("new authority")
-	if err := system.Apply(ctx, client, agg, system.Objects(renewed)); err != nil {
+	if err := apply(ctx, client, agg, system.Objects(renewed)); err != nil {
 		t.Fatal(err)
 	}
 	if plugin, err = sets.Get(ctx, system.PluginName, metav1.GetOptions{}); err != nil || plugin.Spec.Template.Spec.Containers[0].Image != "example.com/mine:1" {
@@ -243,7 +282,7 @@ func TestApplyLeavesAnotherMetricsServerAlone(t *testing.T) {
 		Spec:       apiregistrationv1.APIServiceSpec{CABundle: []byte("theirs")},
 	}
 	agg := aggregator.NewSimpleClientset(theirs)
-	if err := system.Apply(ctx, fake.NewClientset(), agg, system.Objects(full)); err != nil {
+	if err := apply(ctx, fake.NewClientset(), agg, system.Objects(full)); err != nil {
 		t.Fatal(err)
 	}
 	got, err := agg.ApiregistrationV1().APIServices().Get(ctx, theirs.Name, metav1.GetOptions{})
@@ -257,7 +296,7 @@ func TestApplyTriesAllAndNamesWhatItCouldNotCreate(t *testing.T) {
 	client.PrependReactor("create", "daemonsets", func(ktesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewInternalError(fmt.Errorf("disk full"))
 	})
-	err := system.Apply(context.Background(), client, aggregator.NewSimpleClientset(), system.Objects(full))
+	err := apply(context.Background(), client, aggregator.NewSimpleClientset(), system.Objects(full))
 	if err == nil || !apierrors.IsInternalError(firstOf(err)) {
 		t.Fatalf("Apply = %v, want the API server's error wrapped", err)
 	}
@@ -275,7 +314,7 @@ func TestApplyStopsWhenTheContextEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	client := fake.NewClientset()
-	if err := system.Apply(ctx, client, aggregator.NewSimpleClientset(), system.Objects(full)); err == nil {
+	if err := apply(ctx, client, aggregator.NewSimpleClientset(), system.Objects(full)); err == nil {
 		t.Error("Apply on an ended context succeeded, want its error")
 	}
 	if n := len(client.Actions()); n != 0 {
