@@ -32,12 +32,7 @@ func roomOf(pl *nodeindex.Planner, s *candidates.List, w *preemptor, out *outcom
 	return m
 }
 
-// tellBroken lets pods whose holds went to others look for another place.
-func (x *Preemption) tellBroken(ctx context.Context, pods []*v1.Pod) {
-	x.lookAgain(x.p.Handle, klog.FromContext(ctx), pods)
-}
-
-// lookAgain is tellBroken with what activates pods.
+// lookAgain lets pods whose holds went to others look for another place.
 func (m *preemptions) lookAgain(h fwk.Handle, log klog.Logger, pods []*v1.Pod) {
 	m.shutAll(pods)
 	for _, pod := range pods {

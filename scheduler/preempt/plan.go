@@ -79,7 +79,7 @@ func (x *Preemption) tryRoom(ctx context.Context, w *preemptor) (*outcome, error
 		// Those that a guest takes places from look for others when it has started: their reservations then wait for its end.
 		hosts := x.reservations.Hosts(&w.open, w.lead(), out.broken)
 		if len(hosts) == 0 || out.room == nil {
-			x.tellBroken(ctx, out.broken)
+			x.lookAgain(x.p.Handle, klog.FromContext(ctx), out.broken)
 		}
 		switch {
 		case out.bars != "":

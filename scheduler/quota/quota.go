@@ -78,6 +78,8 @@ type Quota struct {
 	// Situation returns what Queues are counted from, without nodes and pods; nil is that there are none. It is set before
 	// the scheduler runs.
 	Situation func() *queues.Situation
+	// OnRead, if not nil, is called once, when Queues are served and were read. It is set before the scheduler runs.
+	OnRead func()
 	// Waiting takes pods that were tried and wait for quota now, the one that was tried first. By default
 	// that one is sent to the scheduler's queue once, where PreEnqueue keeps it.
 	Waiting func([]*v1.Pod)
@@ -102,7 +104,6 @@ type Quota struct {
 	retried   map[string]bool         // workloads in line that are to be tried again all the same
 	called    map[string]bool         // workloads for which quota is kept since next, and that were not tried since
 	ready     chan struct{}           // closed when it is known which Queues there are; nil: none is waited for
-	whenRead  func()                  // see WhenRead; may be nil
 }
 
 // New returns a Quota of a cluster without Queues.
@@ -143,16 +144,6 @@ func (q *Quota) AwaitQueues() (known func()) {
 	ready := make(chan struct{})
 	q.ready = ready
 	return sync.OnceFunc(func() { close(ready) })
-}
-
-// WhenRead has call called once, when Queues are served and were read. It is to be called before they are followed.
-func (q *Quota) WhenRead(call func()) { q.whenRead = sync.OnceFunc(call) }
-
-// Read notes that Queues are served and were read.
-func (q *Quota) Read() {
-	if q.whenRead != nil {
-		q.whenRead()
-	}
 }
 
 // Ready waits until it is known which Queues there are, and reports whether there are any.

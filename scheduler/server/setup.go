@@ -84,9 +84,7 @@ func Setup(ctx context.Context, opts *options.Options, hooks Hooks) (*schedulerc
 	plugins := runtime.Registry{gpuonly.Name: gpuonly.New}
 	made, shared := devices.WithCluster(podInfo)
 	maps.Copy(plugins, made)
-	if hooks.Queues != nil {
-		shared.Quota.WhenRead(hooks.Queues)
-	}
+	shared.Quota.OnRead = hooks.Queues
 	have := &cc.ComponentConfig
 	s, err := scheduler.New(ctx, cc.Client, cc.InformerFactory, cc.DynInformerFactory, recorder,
 		scheduler.WithComponentConfigVersion(have.APIVersion),

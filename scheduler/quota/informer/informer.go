@@ -167,7 +167,9 @@ func (w *Informer) follow(ctx context.Context, client dynamic.Interface, served 
 	w.mu.Unlock()
 	w.read()
 	w.known()
-	w.quota.Read()
+	if w.quota.OnRead != nil {
+		w.quota.OnRead()
+	}
 }
 
 // saveEvicted writes which workloads of a queue were evicted to return quota.
