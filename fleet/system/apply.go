@@ -24,13 +24,13 @@ import (
 
 // Missing returns those of the objects that are not there, in their order: all if the operator's namespace is not, as in a new cluster.
 func Missing(ctx context.Context, client kubernetes.Interface, agg aggregator.Interface, objects []runtime.Object) ([]runtime.Object, error) {
-	err := get(ctx, client, agg, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: OperatorNamespace}})
+	_, err := client.CoreV1().Namespaces().Get(ctx, OperatorNamespace, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return objects, nil
 	}
 	var out []runtime.Object
 	for _, obj := range objects {
-		switch err := get(ctx, client, agg, obj); {
+		switch err := accessTo(client, agg, obj).get(ctx); {
 		case apierrors.IsNotFound(err):
 			out = append(out, obj)
 		case err != nil:
@@ -55,7 +55,7 @@ func Apply(ctx context.Context, client kubernetes.Interface, agg aggregator.Inte
 		}
 		err := error(nil)
 		if slices.Contains(missing, obj) {
-			err = create(ctx, client, agg, obj)
+			err = accessTo(client, agg, obj).create(ctx)
 		}
 		if service, ok := obj.(*apiregistrationv1.APIService); ok && (err == nil || apierrors.IsAlreadyExists(err)) {
 			err = renew(ctx, agg, service)
@@ -67,60 +67,52 @@ func Apply(ctx context.Context, client kubernetes.Interface, agg aggregator.Inte
 	return errors.Join(errs...)
 }
 
-// create creates one object.
-func create(ctx context.Context, client kubernetes.Interface, agg aggregator.Interface, obj runtime.Object) (err error) {
-	var opts metav1.CreateOptions
-	switch o := obj.(type) {
-	case *v1.Namespace:
-		_, err = client.CoreV1().Namespaces().Create(ctx, o, opts)
-	case *v1.Service:
-		_, err = client.CoreV1().Services(o.Namespace).Create(ctx, o, opts)
-	case *appsv1.DaemonSet:
-		_, err = client.AppsV1().DaemonSets(o.Namespace).Create(ctx, o, opts)
-	case *appsv1.Deployment:
-		_, err = client.AppsV1().Deployments(o.Namespace).Create(ctx, o, opts)
-	case *storagev1.StorageClass:
-		_, err = client.StorageV1().StorageClasses().Create(ctx, o, opts)
-	case *nodev1.RuntimeClass:
-		_, err = client.NodeV1().RuntimeClasses().Create(ctx, o, opts)
-	case *discoveryv1.EndpointSlice:
-		_, err = client.DiscoveryV1().EndpointSlices(o.Namespace).Create(ctx, o, opts)
-	case *apiregistrationv1.APIService:
-		_, err = agg.ApiregistrationV1().APIServices().Create(ctx, o, opts)
-	default:
-		return errNoClient
-	}
-	return err
+// access is how one object is created and looked for.
+type access struct{ create, get func(context.Context) error }
+
+// clientOf is a client for the objects of one kind.
+type clientOf[T any] interface {
+	Create(ctx context.Context, o T, opts metav1.CreateOptions) (T, error)
+	Get(ctx context.Context, name string, opts metav1.GetOptions) (T, error)
 }
 
-// get looks whether an object is there; NotFound is that it is not.
-func get(ctx context.Context, client kubernetes.Interface, agg aggregator.Interface, obj runtime.Object) (err error) {
-	var opts metav1.GetOptions
-	switch o := obj.(type) {
-	case *v1.Namespace:
-		_, err = client.CoreV1().Namespaces().Get(ctx, o.Name, opts)
-	case *v1.Service:
-		_, err = client.CoreV1().Services(o.Namespace).Get(ctx, o.Name, opts)
-	case *appsv1.DaemonSet:
-		_, err = client.AppsV1().DaemonSets(o.Namespace).Get(ctx, o.Name, opts)
-	case *appsv1.Deployment:
-		_, err = client.AppsV1().Deployments(o.Namespace).Get(ctx, o.Name, opts)
-	case *storagev1.StorageClass:
-		_, err = client.StorageV1().StorageClasses().Get(ctx, o.Name, opts)
-	case *nodev1.RuntimeClass:
-		_, err = client.NodeV1().RuntimeClasses().Get(ctx, o.Name, opts)
-	case *discoveryv1.EndpointSlice:
-		_, err = client.DiscoveryV1().EndpointSlices(o.Namespace).Get(ctx, o.Name, opts)
-	case *apiregistrationv1.APIService:
-		_, err = agg.ApiregistrationV1().APIServices().Get(ctx, o.Name, opts)
-	default:
-		return errNoClient
+// by is the access to an object by the client for its kind.
+func by[T metav1.Object](c clientOf[T], o T) access {
+	return access{
+		create: func(ctx context.Context) error {
+			_, err := c.Create(ctx, o, metav1.CreateOptions{})
+			return err
+		},
+		get: func(ctx context.Context) error {
+			_, err := c.Get(ctx, o.GetName(), metav1.GetOptions{})
+			return err
+		},
 	}
-	return err
 }
 
-// errNoClient is the error for an object of a kind that create and get lack.
-var errNoClient = errors.New("no client for this kind; add it to package system")
+// accessTo returns how an object is created and looked for.
+func accessTo(client kubernetes.Interface, agg aggregator.Interface, obj runtime.Object) access {
+	switch o := obj.(type) {
+	case *v1.Namespace:
+		return by(client.CoreV1().Namespaces(), o)
+	case *v1.Service:
+		return by(client.CoreV1().Services(o.Namespace), o)
+	case *appsv1.DaemonSet:
+		return by(client.AppsV1().DaemonSets(o.Namespace), o)
+	case *appsv1.Deployment:
+		return by(client.AppsV1().Deployments(o.Namespace), o)
+	case *storagev1.StorageClass:
+		return by(client.StorageV1().StorageClasses(), o)
+	case *nodev1.RuntimeClass:
+		return by(client.NodeV1().RuntimeClasses(), o)
+	case *discoveryv1.EndpointSlice:
+		return by(client.DiscoveryV1().EndpointSlices(o.Namespace), o)
+	case *apiregistrationv1.APIService:
+		return by(agg.ApiregistrationV1().APIServices(), o)
+	}
+	unknown := func(context.Context) error { return errors.New("no client for this kind; add it to package system") }
+	return access{create: unknown, get: unknown}
+}
 
 // renew sets the CABundle of want in an APIService of ours.
 func renew(ctx context.Context, agg aggregator.Interface, want *apiregistrationv1.APIService) error {

@@ -218,10 +218,8 @@ func TestWhatIsDeletedAfterTheStartStaysDeleted(t *testing.T) {
 	if missing, err = system.Missing(ctx, client, agg, objects); err != nil || len(missing) != 1 {
 		t.Fatalf("at the next start %d objects are missing, %v; want the one that was deleted", len(missing), err)
 	}
-	for _, name := range []string{"nvidia-dcgm-exporter", "gpu-feature-discovery"} {
-		if err := sets.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+	if err := sets.Delete(ctx, "nvidia-dcgm-exporter", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
 	}
 	if err := system.Apply(ctx, client, agg, objects, missing); err != nil {
 		t.Fatal(err)
