@@ -7,11 +7,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"k8s.io/client-go/transport"
+
+	"berth.dev/berth/internal/input"
 )
 
 // Credentials is an http.RoundTripper that adds to each request what its file has for the longest URL that the request's begins with. So
@@ -30,7 +31,7 @@ type entry struct {
 // fields are those of Prometheus' http_config. Names of files are relative to the folder of the file. All files are read once, so one that
 // cannot be read is an error. The error names the file, and the line and field where there is one.
 func Read(path string) (*Credentials, error) {
-	data, err := os.ReadFile(path)
+	data, err := input.ReadFile(path, mostBytes)
 	if err != nil {
 		return nil, fmt.Errorf("read credentials: %w", err)
 	}

@@ -136,6 +136,7 @@ func TestCredentialsThatCannotBeMeantAreRefused(t *testing.T) {
 		{"no token", "urls: [{url: http://a, authorization: {type: Bearer}}]", "set credentials or credentials_file"},
 		{"a file that is not there", "urls: [{url: http://a, authorization: {credentials_file: none}}]", "credentials_file: open "},
 		{"a file of two lines", "urls: [{url: http://a, basic_auth: {username: u, password_file: two}}]", "two must have one line of text"},
+		{"a token without an end", "urls: [{url: http://a, authorization: {credentials_file: /dev/zero}}]", "credentials_file: "},
 		{"a certificate that is not there", "urls: [{url: https://a, tls_config: {ca_file: none}}]", "tls_config: "},
 	} {
 		_, path := inFolder(t, map[string]string{"two": "a\nb\n", "credentials.yaml": tt.text})

@@ -3,11 +3,14 @@ package outbound
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
+	"berth.dev/berth/internal/input"
 	"berth.dev/berth/internal/strictyaml"
 )
+
+// mostBytes bounds a file of credentials, a token, and a password.
+const mostBytes = 1 << 20
 
 // written is an item of a file of credentials. The names of its fields are those of Prometheus' http_config
 // (https://prometheus.io/docs/prometheus/latest/configuration/configuration/#http_config).
@@ -72,7 +75,7 @@ func secret(field, value, fileField, file string) (string, error) {
 	case value != "":
 		return value, nil
 	}
-	raw, err := os.ReadFile(file)
+	raw, err := input.ReadFile(file, mostBytes)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", fileField, err)
 	}
