@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -77,5 +78,28 @@ func TestACopyHasTheBytesOfItsFolder(t *testing.T) {
 	}
 	if err := copyFolder(from, to); err == nil {
 		t.Error("a folder that is there was copied over")
+	}
+}
+
+// Just before midnight, what is said of the next hours has a day before it.
+func TestScriptsTakeAClockWithADay(t *testing.T) {
+	scripts, err := filepath.Glob("script/*.txtar")
+	if err != nil || len(scripts) == 0 {
+		t.Fatal("no scripts", err)
+	}
+	clock := regexp.MustCompile(`(\[0-9:\]\+|\\d\\d:\\d\\d) UTC`)
+	day := `(\d{4}-\d\d-\d\d )?`
+	for _, path := range scripts {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, line := range strings.Split(string(text), "\n") {
+			for _, at := range clock.FindAllStringIndex(line, -1) {
+				if !strings.HasSuffix(line[:at[0]], day) {
+					t.Errorf("%s:%d: a time in UTC without %s before it, which is there when that is another day", path, i+1, day)
+				}
+			}
+		}
 	}
 }

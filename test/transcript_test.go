@@ -84,7 +84,7 @@ var (
 	// These have times: steps of a start, of which some may be missing, ages, and times of the day; and these are names that a controller makes.
 	transcriptStep = regexp.MustCompile(`(?m)^ +\d+\.\ds  .*\n`)
 	transcriptAge  = regexp.MustCompile(`\b\d+(ms|s|m)(\d+s)?\b`)
-	transcriptTime = regexp.MustCompile(`\b(\d{4}-\d\d-\d\dT)?\d\d:\d\d(:\d\dZ)?\b`)
+	transcriptTime = regexp.MustCompile(`\b(\d{4}-\d\d-\d\d[T ])?\d\d:\d\d(:\d\dZ)?\b`)
 	transcriptName = regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{5}\b`)
 	transcriptGap  = regexp.MustCompile(` {2,}`)
 )
