@@ -51,7 +51,7 @@ func benchServices(ctx context.Context, r *report, dir string) (err error) {
 	if err := t.apply(ctx, "deploy/controller.yaml", "deploy/activator.yaml", "deploy/activator-deployment.yaml"); err != nil {
 		return err
 	}
-	if _, err := t.kubectl(ctx, "scale", "-n", "kube-system", "deployment/berth-activator", "--replicas=1"); err != nil {
+	if err := t.kubectl(ctx, "scale", "-n", "kube-system", "deployment/berth-activator", "--replicas=1"); err != nil {
 		return err
 	}
 	s, err := startAlone(dir+"-controller.log", "controller", "--kubeconfig", t.Kubeconfig, "--leader-elect=false")
@@ -59,7 +59,7 @@ func benchServices(ctx context.Context, r *report, dir string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.end()) }()
-	if _, err := t.kubectl(ctx, "rollout", "status", "-n", "kube-system", "deployment/berth-activator", "--timeout=300s"); err != nil {
+	if err := t.kubectl(ctx, "rollout", "status", "-n", "kube-system", "deployment/berth-activator", "--timeout=300s"); err != nil {
 		return err
 	}
 	if err := t.makeServices(ctx, n); err != nil {
@@ -99,19 +99,19 @@ func benchServices(ctx context.Context, r *report, dir string) (err error) {
 }
 
 // kubectl runs the built kubectl with the trial's kubeconfig.
-func (t *trial) kubectl(ctx context.Context, args ...string) (string, error) {
+func (t *trial) kubectl(ctx context.Context, args ...string) error {
 	cmd := exec.CommandContext(ctx, filepath.Join("bin", "kubectl"), append([]string{"--kubeconfig", t.Kubeconfig}, args...)...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		return "", fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, out)
+		return fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, out)
 	}
-	return string(out), nil
+	return nil
 }
 
 // apply applies files.
 func (t *trial) apply(ctx context.Context, files ...string) error {
 	for _, f := range files {
-		if _, err := t.kubectl(ctx, "apply", "-f", f); err != nil {
+		if err := t.kubectl(ctx, "apply", "-f", f); err != nil {
 			return err
 		}
 	}
