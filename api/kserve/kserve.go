@@ -34,9 +34,11 @@ var (
 
 // Labels and annotations of KServe.
 const (
-	// LabelComponent says which component of a service an object belongs to; ComponentPredictor is the model server.
-	LabelComponent     = "component"
-	ComponentPredictor = "predictor"
+	// LabelComponent says which component of a service an object belongs to: ComponentPredictor is the model server, and
+	// ComponentTransformer what stands before it.
+	LabelComponent       = "component"
+	ComponentPredictor   = "predictor"
+	ComponentTransformer = "transformer"
 	// LabelApp is the label by which a Deployment and a Service of KServe select pods.
 	LabelApp = "app"
 

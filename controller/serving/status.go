@@ -71,7 +71,12 @@ func (p *pass) status(seen *rules.Seen, s *rules.State) *kserve.Status {
 	} else if r != nil {
 		out.ServingRuntimeName = r.Name
 	}
-	conditions := []rules.Condition{rules.Ready(s.Predictor, ingress), s.Predictor, ingress, stopped, s.Queued}
+	parts := []rules.Condition{s.Predictor, ingress}
+	if s.Transformer != nil {
+		parts = []rules.Condition{s.Predictor, *s.Transformer, ingress}
+		out.Components[kserve.ComponentTransformer] = p.transformerComponent()
+	}
+	conditions := append([]rules.Condition{rules.Ready(parts...), stopped, s.Queued}, parts...)
 	if s.Canary != nil {
 		conditions = append(conditions, *s.Canary)
 	}
