@@ -135,17 +135,21 @@ func (p *pass) starting(ctx context.Context, pod *corev1.Pod, of *objects.Childr
 		}
 		if r := c.State.Running; r != nil {
 			wait := r.StartedAt.Add(rules.LoadPatience).Sub(p.now())
-			does := "loading the model"
-			if of.Component == kserve.ComponentTransformer {
-				does = "starting"
-			}
 			if p.later(max(wait, time.Millisecond)); wait > 0 {
-				return does, nil
+				return loads(of), nil
 			}
-			return does, p.hear(ctx, pod, of, c.Name, false)
+			return loads(of), p.hear(ctx, pod, of, c.Name, false)
 		}
 	}
 	return "the node starts it", nil
+}
+
+// loads is what the server of a component does before it is ready.
+func loads(of *objects.Children) string {
+	if of.Component == kserve.ComponentTransformer {
+		return "starting"
+	}
+	return "loading the model"
 }
 
 // pulls is the fault of a container whose image cannot be had; nil is that this is not known.

@@ -44,7 +44,7 @@ func TestTheStateOfATransformer(t *testing.T) {
 			tt.transformer.Service = service
 			s := serving.StateOf(&serving.Seen{Service: service, Wanted: 1, Ready: 1, Updated: 1, Transformer: &tt.transformer})
 			if c := s.Transformer; c.Type != "TransformerReady" || c.Is != tt.is || c.Reason != tt.reason || c.Message != tt.message || s.Queued.Is != tt.queued {
-				t.Errorf("it is %+v, queued %+v", c, s.Queued)
+				t.Errorf("the transformer is %+v, queued %+v", c, s.Queued)
 			}
 			if s.Predictor.Is != serving.True {
 				t.Errorf("the predictor is %+v", s.Predictor)

@@ -20,7 +20,7 @@ const (
 	servicePort = 80
 )
 
-// Children are the objects of a service, or of one component of it.
+// Children are the objects of a service, or of one of its components.
 type Children struct {
 	Component  string         // ComponentPredictor or ComponentTransformer of KServe
 	Deployment map[string]any // without replicas
