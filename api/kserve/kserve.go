@@ -39,6 +39,9 @@ const (
 	LabelComponent       = "component"
 	ComponentPredictor   = "predictor"
 	ComponentTransformer = "transformer"
+	// LabelVisibility, with VisibilityClusterLocal, has a service not be reached from outside of the cluster.
+	LabelVisibility        = "networking.kserve.io/visibility"
+	VisibilityClusterLocal = "cluster-local"
 	// LabelApp is the label by which a Deployment and a Service of KServe select pods.
 	LabelApp = "app"
 

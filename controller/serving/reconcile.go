@@ -64,6 +64,7 @@ type memory struct {
 	record    *appsv1.ControllerRevision // of the revision that a canary is beside, as it was read last
 	backedOut backedOut
 	shown     shown
+	route     routed
 }
 
 // heard is what was read in the log of a pod.
@@ -175,7 +176,7 @@ func (p *pass) run(ctx context.Context) error {
 	p.see(ctx, seen)
 	p.seeCanary(ctx)
 	seen.Canary, seen.Transformer = p.canary, p.seeTransformer(ctx)
-	if err := errors.Join(p.complete(ctx, seen), p.protect(ctx, seen), p.measure(ctx)); err != nil {
+	if err := errors.Join(p.complete(ctx, seen), p.protect(ctx, seen), p.measure(ctx), p.route(ctx)); err != nil {
 		return err
 	}
 	return p.say(ctx, seen)
