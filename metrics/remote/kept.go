@@ -95,7 +95,7 @@ func (k *kept) since(key windowKey, first, last int64) (from int64, version int)
 	return max(first, (w.last-late.Milliseconds())/key.step*key.step), k.version
 }
 
-// join returns the samples of a window, of which those since a tick were got, and keeps them. False is that the others are not kept any more.
+// join returns the samples of a window, of which those since a tick were got, and keeps them. False is that the others are gone.
 func (k *kept) join(key windowKey, version int, first, from, last int64, list []one) ([]one, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -68,7 +68,7 @@ func TestWhatIsKeptIsWhatIsAsked(t *testing.T) {
 			case r.IntN(10) == 0:
 				w.look(t)
 			case r.IntN(20) == 0:
-				w.p.SetDown(fmt.Errorf("it is gone"))
+				w.p.SetDown(fmt.Errorf("connection refused"))
 				w.again(t, exprs[5])
 				w.p.SetDown(nil)
 			}
@@ -102,7 +102,7 @@ func TestARoundAsksOnlyWhatItNeeds(t *testing.T) {
 		for _, asked := range w.asked {
 			path, query, _ := strings.Cut(asked, " ")
 			if query != `{__name__="DCGM_FI_DEV_GPU_TEMP",job=~"dcgm"}` {
-				t.Errorf("it is asked %s", query)
+				t.Errorf("Prometheus is asked %s", query)
 			}
 			list = append(list, path)
 		}
@@ -134,7 +134,7 @@ func TestARoundAsksOnlyWhatItNeeds(t *testing.T) {
 		}
 	}
 	if whole != 3 {
-		t.Errorf("it was asked for the hour %d times; want 3", whole)
+		t.Errorf("the hour was asked for %d times; want 3", whole)
 	}
 }
 
@@ -162,6 +162,6 @@ func TestNoMoreIsKeptThanItsBound(t *testing.T) {
 	}
 	k.clear()
 	if _, ok := k.join(key("0"), version, 30_000, from, 3_630_000, list(3)); ok || k.points != 0 || len(k.windows) != 0 {
-		t.Errorf("joined with what was not there any more: %v, %d points of %d windows", ok, k.points, len(k.windows))
+		t.Errorf("joined with what was gone: %v, %d points of %d windows", ok, k.points, len(k.windows))
 	}
 }

@@ -42,7 +42,7 @@ var readings = []string{
 // TestBeAPrometheus serves what a Prometheus has of 1,000 GPUs until its input ends. It is a part of BenchmarkRoundBeside.
 func TestBeAPrometheus(t *testing.T) {
 	if os.Getenv(elsewhere) == "" {
-		t.Skip("it is a part of BenchmarkRoundBeside")
+		t.Skip("this is a part of BenchmarkRoundBeside")
 	}
 	s := store.New(store.Options{})
 	var batch []store.Sample
