@@ -59,7 +59,7 @@ var rooms = [][]string{
 	{"fetch"},
 	{"metrics/store", "metrics/scrape", "metrics/send", "metrics/remote", "metrics/rules", "metrics/dashboards", "metrics/web"},
 	{
-		"internal/buildinfo", "internal/datadir", "internal/input", "internal/listen", "internal/pause", "internal/rights",
+		"internal/buildinfo", "internal/datadir", "internal/input", "internal/listen", "internal/pause", "internal/heap", "internal/rights",
 		"internal/strictyaml", "internal/visible", "internal/finding", "internal/outbound",
 	},
 	{

@@ -1,14 +1,16 @@
 package activator
 
 import (
+	"sync"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"berth.dev/berth/activator/gate"
 	"berth.dev/berth/activator/proxy"
 )
 
-// times are the histograms of services. Each service has one series of each, which goes
-// with it.
+// times are the histograms of services. Each service has at most one series of each, which
+// goes with it.
 type times struct{ held, answered *prometheus.HistogramVec }
 
 func newTimes() *times {
@@ -24,15 +26,44 @@ func newTimes() *times {
 	}
 }
 
-// of returns the series of a service.
-func (t *times) of(k key) proxy.Times {
-	return proxy.Times{Held: t.held.WithLabelValues(k.namespace, k.name).Observe, Answered: t.answered.WithLabelValues(k.namespace, k.name).Observe}
+// series are those of a service. Each is made when it has something to show: most services of a large cluster are at rest.
+type series struct {
+	of   *times
+	key  key
+	mu   sync.Mutex
+	held prometheus.Observer // nil until a request was held
+	sent prometheus.Observer // nil until a replica took one
+	gone bool                // the service is
 }
 
-// forget drops the series of a service.
-func (t *times) forget(k key) {
-	t.held.DeleteLabelValues(k.namespace, k.name)
-	t.answered.DeleteLabelValues(k.namespace, k.name)
+// observe adds to a series of the service, unless it is gone.
+func (s *series) observe(which *prometheus.Observer, of *prometheus.HistogramVec, seconds float64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone {
+		return
+	}
+	if *which == nil {
+		*which = of.WithLabelValues(s.key.namespace, s.key.name)
+	}
+	(*which).Observe(seconds)
+}
+
+// times returns what is called with how long requests for the service take.
+func (s *series) times() proxy.Times {
+	return proxy.Times{
+		Held:     func(seconds float64) { s.observe(&s.held, s.of.held, seconds) },
+		Answered: func(seconds float64) { s.observe(&s.sent, s.of.answered, seconds) },
+	}
+}
+
+// forget drops the series.
+func (s *series) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gone = true
+	s.of.held.DeleteLabelValues(s.key.namespace, s.key.name)
+	s.of.answered.DeleteLabelValues(s.key.namespace, s.key.name)
 }
 
 var (

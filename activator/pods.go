@@ -70,19 +70,3 @@ func named(p *v1.Pod, name string) int32 {
 func isReady(p *v1.Pod) bool {
 	return slices.ContainsFunc(p.Status.Conditions, func(c v1.PodCondition) bool { return c.Type == v1.PodReady && c.Status == v1.ConditionTrue })
 }
-
-// slimPod keeps of a pod what answering needs.
-func slimPod(o any) (any, error) {
-	p, ok := o.(*v1.Pod)
-	if !ok {
-		return o, nil
-	}
-	p.ManagedFields, p.Annotations = nil, nil
-	kept := make([]v1.Container, len(p.Spec.Containers))
-	for i := range p.Spec.Containers {
-		kept[i].Ports = p.Spec.Containers[i].Ports
-	}
-	p.Spec = v1.PodSpec{Containers: kept}
-	p.Status = v1.PodStatus{PodIP: p.Status.PodIP, Conditions: p.Status.Conditions}
-	return p, nil
-}

@@ -21,6 +21,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"berth.dev/berth/api"
+	"berth.dev/berth/internal/heap"
 	"berth.dev/berth/internal/pause"
 	"berth.dev/berth/internal/rights"
 )
@@ -60,6 +61,7 @@ func ProcessRules() []rbacv1.PolicyRule {
 // RunProcess holds and passes on requests until ctx ends, and then lets those that it has end.
 func RunProcess(ctx context.Context, o *ProcessOptions) error {
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
+	go heap.Process().Start()(ctx)
 	cfg, err := clientcmd.BuildConfigFromFlags("", o.Kubeconfig)
 	if err != nil {
 		return fmt.Errorf("read kubeconfig: %w", err)

@@ -48,7 +48,10 @@ func (s *Set) Run(ctx context.Context, started func()) error {
 	services, all := factory.Core().V1().Services(), factory.Discovery().V1().EndpointSlices()
 	f := &follower{set: s, services: services.Lister(), slices: all.Lister(), queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[types.NamespacedName]())}
 	defer f.queue.ShutDown()
-	err := errors.Join(f.follow(services.Informer(), f.ofService), f.follow(all.Informer(), f.ofSlice))
+	err := errors.Join(
+		services.Informer().SetTransform(slimService), f.follow(services.Informer(), f.ofService),
+		all.Informer().SetTransform(slimSlice), f.follow(all.Informer(), f.ofSlice),
+	)
 	if s.o.Stay {
 		pods := factory.Core().V1().Pods()
 		f.pods = pods.Lister()
@@ -61,7 +64,7 @@ func (s *Set) Run(ctx context.Context, started func()) error {
 		defer peers.Shutdown()
 		known := peers.Discovery().V1().EndpointSlices()
 		f.replicas = &replicas{of, known.Lister()}
-		err = errors.Join(err, f.follow(known.Informer(), func(any) []types.NamespacedName { return f.all() }))
+		err = errors.Join(err, known.Informer().SetTransform(slimSlice), f.follow(known.Informer(), func(any) []types.NamespacedName { return f.all() }))
 		peers.Start(ctx.Done())
 		peers.WaitForCacheSync(ctx.Done())
 	}

@@ -81,6 +81,7 @@ type entry struct {
 	listener net.Listener
 	from     map[string]int32 // the Services that lead to it, with the number of the port there
 	pods     []types.NamespacedName
+	series   *series
 	missed   bool // requests that reach a pod by another way are not counted
 }
 
@@ -241,7 +242,8 @@ func (s *Set) ensure(k key, service string, number, had int32) (*entry, error) {
 	name := types.NamespacedName{Namespace: k.namespace, Name: k.name}
 	e.service = proxy.New(name.String(), s.o.Limits, s.transports, func() { s.wake(name) }, s.o.Log)
 	if k.component == predictor {
-		e.service.Observe(s.times.of(k))
+		e.series = &series{of: s.times, key: k}
+		e.service.Observe(e.series.times())
 	}
 	if s.o.Listen == nil {
 		for e.port = had; e.port == 0 || s.byPort[e.port] != nil; s.nextPort++ {
@@ -284,8 +286,8 @@ func (s *Set) leave(service types.NamespacedName, keep map[key]bool) {
 			delete(s.gates, k)
 			delete(s.byPort, e.port)
 			s.forgetPods(e)
-			if k.component == predictor {
-				s.times.forget(k)
+			if e.series != nil {
+				e.series.forget()
 			}
 			gone = append(gone, e)
 		}

@@ -152,7 +152,7 @@ func (p *plane) run(ctx context.Context) error {
 			end()
 		}
 	}()
-	followLoad := startTuning()
+	followLoad := growth().Start()
 	network, err := newNetwork(p.certs)
 	if err != nil {
 		return err

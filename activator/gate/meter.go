@@ -15,9 +15,9 @@ const (
 // meter averages how many requests are inside over the last seconds.
 type meter struct {
 	inside  int
-	since   time.Time // when the meter began
-	at      time.Time // until then the seconds are filled
-	seconds [61]second
+	since   time.Time   // when the meter began
+	at      time.Time   // until then the seconds are filled
+	seconds *[61]second // nil at rest: nothing was inside in the stable window
 }
 
 // second is what happened in one second of the clock.
@@ -29,6 +29,9 @@ type second struct {
 
 // slot returns the entry of a second, emptied if it was of an earlier one.
 func (m *meter) slot(unix int64) *second {
+	if m.seconds == nil {
+		m.seconds = new([61]second)
+	}
 	s := &m.seconds[unix%int64(len(m.seconds))]
 	if s.unix != unix {
 		*s = second{unix: unix}
@@ -71,6 +74,9 @@ func (m *meter) leave(now time.Time) {
 // second, over a window that ends now, to the second.
 func (m *meter) over(window time.Duration, now time.Time) (concurrency, rate float64) {
 	m.advance(now)
+	if m.seconds == nil {
+		return 0, 0
+	}
 	first := now.Unix() - int64(window/time.Second) + 1
 	from := time.Unix(first, 0)
 	if from.Before(m.since) {
@@ -83,6 +89,10 @@ func (m *meter) over(window time.Duration, now time.Time) (concurrency, rate flo
 			area += s.area
 			arrived += s.arrived
 		}
+	}
+	if window == Stable && m.inside == 0 && area == 0 && arrived == 0 {
+		m.seconds = nil
+		return 0, 0
 	}
 	span := now.Sub(from)
 	if span <= 0 {

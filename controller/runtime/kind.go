@@ -7,12 +7,15 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/selection"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"berth.dev/berth/api"
 	"berth.dev/berth/kube/view"
 )
 
@@ -99,11 +102,15 @@ func (k *Kind) isUpstream(d *appsv1.Deployment) bool {
 }
 
 // cacheOptions returns what all kinds watch and keep, and of Deployments what
-// isUpstream reads.
+// isUpstream reads. Those of model services, of which there may be many, are none of a controller.
 func cacheOptions(kinds []Kind) (cache.Options, error) {
+	others, err := labels.NewRequirement(api.LabelInferenceService, selection.DoesNotExist, nil)
+	if err != nil {
+		return cache.Options{}, fmt.Errorf("select Deployments of controllers: %w", err)
+	}
 	shared := true
 	o := cache.Options{ByObject: map[client.Object]cache.ByObject{
-		&appsv1.Deployment{}: {Transform: slimDeployment, UnsafeDisableDeepCopy: &shared},
+		&appsv1.Deployment{}: {Label: labels.NewSelector().Add(*others), Transform: slimDeployment, UnsafeDisableDeepCopy: &shared},
 	}}
 	owner := map[reflect.Type]string{reflect.TypeFor[*appsv1.Deployment](): "all kinds"}
 	for _, k := range kinds {

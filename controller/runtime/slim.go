@@ -1,6 +1,8 @@
 package runtime
 
 import (
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -26,4 +28,32 @@ func SlimPod(status func(*v1.PodStatus) v1.PodStatus) toolscache.TransformFunc {
 		p.Status = status(&p.Status)
 		return p, nil
 	}
+}
+
+// SlimContainers keeps of the statuses of containers how they run and which devices they have: not their images, which are long names, nor
+// their mounts.
+func SlimContainers(list []v1.ContainerStatus) []v1.ContainerStatus {
+	for i := range list {
+		c := &list[i]
+		for _, t := range []*v1.ContainerStateTerminated{c.State.Terminated, c.LastTerminationState.Terminated} {
+			if t != nil {
+				t.ContainerID = ""
+			}
+		}
+		*c = v1.ContainerStatus{
+			Name: c.Name, State: c.State, LastTerminationState: c.LastTerminationState, Ready: c.Ready, RestartCount: c.RestartCount,
+			AllocatedResourcesStatus: c.AllocatedResourcesStatus,
+		}
+	}
+	return list
+}
+
+// SlimConditions keeps the conditions of a pod of some types.
+func SlimConditions(list []v1.PodCondition, types ...v1.PodConditionType) (out []v1.PodCondition) {
+	for _, c := range list {
+		if slices.Contains(types, c.Type) {
+			out = append(out, c)
+		}
+	}
+	return out
 }

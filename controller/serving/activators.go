@@ -162,14 +162,23 @@ func (a *activators) take(r *replica, line *objects.Stats, first bool) {
 			delete(r.stats.Services, name)
 			continue
 		}
+		was := r.stats.Services[name]
 		r.stats.Services[name] = s
-		if namespace, service, _ := strings.Cut(name, "/"); s.Held > 0 {
+		if namespace, service, _ := strings.Cut(name, "/"); s.Held > 0 || begins(was, s) {
 			select {
 			case a.wakes <- types.NamespacedName{Namespace: namespace, Name: service}:
-			default: // it is said again
+			default: // it is said again, or seen when the service is looked at next
 			}
 		}
 	}
+}
+
+// begins reports whether requests come again for a service that had none: as long as there are none, it is hardly looked at.
+func begins(was, is *objects.Requests) bool {
+	busy := func(r *objects.Requests) bool {
+		return r != nil && (r.InFlight > 0 || r.Stable > 0 || r.StableRate > 0)
+	}
+	return busy(is) && !busy(was)
 }
 
 // Behind reports whether services are to be asked through activators; known is false until that is known.

@@ -2,6 +2,7 @@ package serving
 
 import (
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -15,9 +16,10 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kserve"
+	"berth.dev/berth/controller/runtime"
 )
 
-// byService is the index of pods by the service that their label names.
+// byService is the index of pods and revisions by the service that their label names.
 const byService = "service"
 
 // newCache returns a cache of the objects of services, which their labels tell. It is apart from the manager's, in which pods are
@@ -33,7 +35,7 @@ func newCache(mgr manager.Manager) (cache.Cache, error) {
 		ByObject: map[client.Object]cache.ByObject{
 			&appsv1.Deployment{}:            {Label: marked, Transform: slimDeployment, UnsafeDisableDeepCopy: &shared},
 			&appsv1.ControllerRevision{}:    {Label: marked, Transform: slimRevision, UnsafeDisableDeepCopy: &shared},
-			&corev1.Service{}:               {Label: marked, Transform: slimMeta, UnsafeDisableDeepCopy: &shared},
+			&corev1.Service{}:               {Label: marked, Transform: slimService, UnsafeDisableDeepCopy: &shared},
 			&corev1.Node{}:                  {Transform: slimNode, UnsafeDisableDeepCopy: &shared},
 			&policyv1.PodDisruptionBudget{}: {Transform: slimBudget, UnsafeDisableDeepCopy: &shared},
 			&corev1.Pod{}:                   {Label: marked, Transform: slimPod, UnsafeDisableDeepCopy: &shared},
@@ -57,6 +59,21 @@ func slimMeta(o any) (any, error) {
 func slimDeployment(o any) (any, error) {
 	if d, ok := o.(*appsv1.Deployment); ok {
 		d.Spec = appsv1.DeploymentSpec{Replicas: d.Spec.Replicas}
+		had := d.Status.Conditions
+		if d.Status.Conditions = nil; slices.ContainsFunc(had, fails) {
+			d.Status.Conditions = had
+		}
+	}
+	return slimMeta(o)
+}
+
+// fails reports whether a condition says why there are not more replicas.
+func fails(c appsv1.DeploymentCondition) bool { return c.Type == appsv1.DeploymentReplicaFailure }
+
+// slimService keeps which pods a Service selects, and at which ports.
+func slimService(o any) (any, error) {
+	if s, ok := o.(*corev1.Service); ok {
+		s.Spec, s.Status = corev1.ServiceSpec{Selector: s.Spec.Selector, Ports: s.Spec.Ports}, corev1.ServiceStatus{}
 	}
 	return slimMeta(o)
 }
@@ -110,8 +127,8 @@ func slimPod(o any) (any, error) {
 	p.ManagedFields, p.Annotations = nil, notes
 	p.Spec = corev1.PodSpec{NodeName: p.Spec.NodeName, Tolerations: p.Spec.Tolerations}
 	p.Status = corev1.PodStatus{
-		Phase: p.Status.Phase, Conditions: p.Status.Conditions, StartTime: p.Status.StartTime,
-		InitContainerStatuses: p.Status.InitContainerStatuses, ContainerStatuses: p.Status.ContainerStatuses,
+		Phase: p.Status.Phase, Conditions: runtime.SlimConditions(p.Status.Conditions, corev1.PodReady, corev1.PodScheduled), StartTime: p.Status.StartTime,
+		InitContainerStatuses: runtime.SlimContainers(p.Status.InitContainerStatuses), ContainerStatuses: runtime.SlimContainers(p.Status.ContainerStatuses),
 	}
 	return p, nil
 }

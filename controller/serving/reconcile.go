@@ -26,6 +26,8 @@ import (
 const (
 	knownAgain   = 200 * time.Millisecond // whether there are activators, after a start
 	trafficAgain = 2 * time.Second        // its requests, while it has replicas that they decide about
+	quietAgain   = 5 * trafficAgain       // the same while there are none
+	pokedAgain   = 30 * time.Second       // the same where activators say when there are some
 	refusedAgain = 10 * time.Second       // a child that is refused, or whose name another object has
 	logAgain     = 20 * time.Second       // the log of a server that is not ready
 )
@@ -42,6 +44,7 @@ type reconciler struct {
 	logs     func(ctx context.Context, pod *corev1.Pod, container string, before bool) ([]string, error)
 	report   func(ctx context.Context, metric rules.Metric, pod *corev1.Pod) (rules.Figure, error) // what a replica reports; nil is nothing
 	now      func() time.Time
+	runtimes runtimes
 
 	mu       sync.Mutex
 	memories map[types.NamespacedName]*memory // guarded by mu; each is used by the one pass over its service
@@ -202,12 +205,12 @@ func (p *pass) read(ctx context.Context) (fault *rules.Fault, err error) {
 		return nil, err
 	}
 	for i := range own.Items {
-		if r, err := objects.RuntimeOf(&own.Items[i].ObjectMeta, own.Items[i].Spec, false); err == nil { // one that cannot be read serves nothing
+		if r := p.reconciler.runtimes.read(&own.Items[i].ObjectMeta, own.Items[i].Spec, false); r != nil {
 			p.runtimes = append(p.runtimes, r)
 		}
 	}
 	for i := range all.Items {
-		if r, err := objects.RuntimeOf(&all.Items[i].ObjectMeta, all.Items[i].Spec, true); err == nil {
+		if r := p.reconciler.runtimes.read(&all.Items[i].ObjectMeta, all.Items[i].Spec, true); r != nil {
 			p.runtimes = append(p.runtimes, r)
 		}
 	}
@@ -277,12 +280,20 @@ func (p *pass) want(load *rules.Load) (int, string) {
 		if quiet := traffic.InFlight+traffic.Held == 0 && now.Sub(traffic.Last) > rules.StableWindow; quiet && n == max(s.Scale.Min, 1) {
 			again = max(p.mem.history.Idle(now, &s.Scale, has, traffic), trafficAgain)
 			if s.Scale.Max > n {
-				again = min(again, 5*trafficAgain)
+				again = min(again, p.quiet())
 			}
 		}
 		p.later(again)
 	}
 	return n, why
+}
+
+// quiet is how long until a service without requests is looked at again.
+func (p *pass) quiet() time.Duration {
+	if p.o.activators != nil {
+		return pokedAgain
+	}
+	return quietAgain
 }
 
 // activators is how many activators stand before the service where it needs any.

@@ -62,7 +62,7 @@ func newWorld(t *testing.T, text string, others ...client.Object) *world {
 	serve.Spec.Raw = []byte(`{"supportedModelFormats":[{"name":"tensorflow","autoSelect":true}],"containers":[{"name":"kserve-container","image":"tensorflow/serving:1"}]}`)
 	w := &world{t: t, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 	w.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(o, serve).WithObjects(others...).
-		WithStatusSubresource(&kserve.InferenceService{}, &corev1.Pod{}).WithIndex(&corev1.Pod{}, byService, serviceOf).
+		WithStatusSubresource(&kserve.InferenceService{}, &corev1.Pod{}).WithIndex(&corev1.Pod{}, byService, serviceOf).WithIndex(&appsv1.ControllerRevision{}, byService, serviceOf).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
 				if raw, err := json.Marshal(o); err != nil || w.refuse && strings.Contains(string(raw), `"kind":"Deployment"`) {

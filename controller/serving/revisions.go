@@ -31,7 +31,7 @@ func (p *pass) revision() string {
 // readRevisions reads which revisions are kept.
 func (p *pass) readRevisions(ctx context.Context) error {
 	var list appsv1.ControllerRevisionList
-	if err := p.children.List(ctx, &list, client.InNamespace(p.object.Namespace), client.MatchingLabels{api.LabelInferenceService: p.object.Name}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := p.children.List(ctx, &list, client.InNamespace(p.object.Namespace), client.MatchingFields{byService: p.object.Name}, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list the revisions of the service: %w", err)
 	}
 	pods := map[string]int{}

@@ -43,8 +43,10 @@ func add(mgr manager.Manager, o Options, m runtime.ModeSource) error {
 	if err != nil {
 		return fmt.Errorf("set up %s: %w", Name, err)
 	}
-	if err := children.IndexField(context.Background(), &corev1.Pod{}, byService, serviceOf); err != nil {
-		return fmt.Errorf("index the pods of services: %w", err)
+	for _, object := range []client.Object{&corev1.Pod{}, &appsv1.ControllerRevision{}} {
+		if err := children.IndexField(context.Background(), object, byService, serviceOf); err != nil {
+			return fmt.Errorf("index the objects of services: %w", err)
+		}
 	}
 	if err := mgr.Add(children); err != nil {
 		return fmt.Errorf("add the objects of services: %w", err)

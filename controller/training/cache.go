@@ -11,6 +11,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/controller/runtime"
 	"berth.dev/berth/kube/devices"
 	objects "berth.dev/berth/kube/training"
 )
@@ -83,8 +84,8 @@ func slimPod(o any) (any, error) {
 	}
 	p.Spec = spec
 	p.Status = corev1.PodStatus{
-		Phase: p.Status.Phase, Reason: p.Status.Reason, Conditions: p.Status.Conditions, StartTime: p.Status.StartTime,
-		InitContainerStatuses: p.Status.InitContainerStatuses, ContainerStatuses: p.Status.ContainerStatuses,
+		Phase: p.Status.Phase, Reason: p.Status.Reason, Conditions: runtime.SlimConditions(p.Status.Conditions, corev1.PodReady, corev1.PodScheduled, corev1.DisruptionTarget), StartTime: p.Status.StartTime,
+		InitContainerStatuses: runtime.SlimContainers(p.Status.InitContainerStatuses), ContainerStatuses: runtime.SlimContainers(p.Status.ContainerStatuses),
 	}
 	return p, nil
 }

@@ -44,7 +44,8 @@ func RuntimeOf(meta *metav1.ObjectMeta, spec runtime.RawExtension, cluster bool)
 	return r, nil
 }
 
-// Choose returns the runtime of a service, or nil if the service defines its containers.
+// Choose returns a copy of the runtime of a service, or nil if the service defines its containers. What is built of the copy leaves the
+// runtimes as they are, which others may use at the same time.
 func Choose(w *Written, runtimes []*Runtime) (*Runtime, *serving.Fault) {
 	if w.Service.Model == nil {
 		return nil, nil //nolint:nilnil // it needs none
@@ -59,7 +60,7 @@ func Choose(w *Written, runtimes []*Runtime) (*Runtime, *serving.Fault) {
 	}
 	for _, r := range runtimes {
 		if r.Name == chosen.Name && r.Cluster == chosen.Cluster {
-			return r, nil
+			return &Runtime{Runtime: r.Runtime, spec: runtime.DeepCopyJSON(r.spec)}, nil
 		}
 	}
 	return nil, invalid("runtime %s is gone", chosen.Name)
