@@ -81,8 +81,8 @@ type entry struct {
 	listener net.Listener
 	from     map[string]int32 // the Services that lead to it, with the number of the port there
 	pods     []types.NamespacedName
-	series   *series
-	missed   bool // requests that reach a pod by another way are not counted
+	series   *series // nil of a transformer, whose requests come to the predictor, too
+	missed   bool    // requests that reach a pod by another way are not counted
 }
 
 // firstPort is the first number for what has no listener.
