@@ -2,9 +2,11 @@
 package berth_test
 
 import (
+	"bytes"
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -225,5 +227,27 @@ func TestImports(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestFoldersOfTheSchedulerAreReadAtOnce has each folder of scheduler/ below 1,500 lines without tests: see
+// docs/decisions/2026-11-24-rooms-of-the-scheduler.md.
+func TestFoldersOfTheSchedulerAreReadAtOnce(t *testing.T) {
+	lines := map[string]int{}
+	err := filepath.WalkDir("scheduler", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		lines[filepath.Dir(path)] += bytes.Count(text, []byte("\n"))
+		return err
+	})
+	if err != nil || len(lines) == 0 {
+		t.Fatalf("%d folders, %v", len(lines), err)
+	}
+	for dir, n := range lines {
+		if n >= 1500 {
+			t.Errorf("%s has %d lines; find its second noun", dir, n)
+		}
 	}
 }

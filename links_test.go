@@ -122,3 +122,25 @@ func TestTutorial(t *testing.T) {
 		}
 	}
 }
+
+// TestTheArchitectureNamesFilesThatExist checks the Go files that ARCHITECTURE.md and CONTRIBUTING.md name by a folder: from
+// the root, or from scheduler/, which has the plugins.
+func TestTheArchitectureNamesFilesThatExist(t *testing.T) {
+	goFiles, count := regexp.MustCompile("`([a-z_]+/[a-z_/]*\\.go)`"), 0
+	for _, page := range []string{"ARCHITECTURE.md", "CONTRIBUTING.md"} {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range goFiles.FindAllStringSubmatch(string(text), -1) {
+			_, atRoot := os.Stat(name[1])
+			_, ofPlugins := os.Stat(filepath.Join("scheduler", name[1]))
+			if count++; atRoot != nil && ofPlugins != nil {
+				t.Errorf("%s names %s, which does not exist", page, name[1])
+			}
+		}
+	}
+	if count < 20 {
+		t.Errorf("%d files are named; the pattern finds too few", count)
+	}
+}

@@ -19,6 +19,7 @@ import (
 
 // TestMetricsPage holds docs/metrics.md to the metrics that the activator, the scheduler, the controllers, and what sends
 // readings have, with their labels.
+// rows: GS-87
 func TestMetricsPage(t *testing.T) {
 	inCode := map[string]string{}
 	for _, dir := range []string{"activator", "scheduler", "controller", "metrics/send"} {
@@ -63,6 +64,37 @@ func TestMetricsPage(t *testing.T) {
 	}
 	if !slices.Contains(slices.Collect(maps.Keys(inCode)), "berth_queue_oldest_wait_seconds") || len(inCode) < 30 {
 		t.Errorf("only %d metrics were found in the code: the test reads it no longer", len(inCode))
+	}
+}
+
+// TestMetricsPageOfTheAgent holds docs/reference/node-metrics.md to the metrics of the node agent that are Berth's own.
+// rows: GS-87
+func TestMetricsPageOfTheAgent(t *testing.T) {
+	var inCode, onPage []string
+	files, err := filepath.Glob("agent/exporter/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range append(files, "docs/reference/node-metrics.md") {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case strings.HasSuffix(path, ".md"):
+			for _, row := range regexp.MustCompile("(?m)^\\| `(berth_[a-z_]+)` \\|").FindAllSubmatch(raw, -1) {
+				onPage = append(onPage, string(row[1]))
+			}
+		case !strings.HasSuffix(path, "_test.go"):
+			for _, head := range regexp.MustCompile(`appendHead\(b, "(berth_[a-z_]+)"`).FindAllSubmatch(raw, -1) {
+				inCode = append(inCode, string(head[1]))
+			}
+		}
+	}
+	slices.Sort(inCode)
+	slices.Sort(onPage)
+	if diff := cmp.Diff(inCode, onPage); diff != "" || len(inCode) < 9 {
+		t.Errorf("metrics of the agent, -code +docs/reference/node-metrics.md\n%s", diff)
 	}
 }
 

@@ -88,7 +88,7 @@ func (s *Set) Collect(to chan<- prometheus.Metric) {
 	s.mu.Lock()
 	for k, e := range s.gates {
 		of := service{k.namespace, k.name}
-		sums[of] = sums[of].Plus(e.service.Stats())
+		sums[of] = with(sums[of], k, e)
 	}
 	s.mu.Unlock()
 	for of, sum := range sums {

@@ -143,9 +143,11 @@ func (f *follower) sync(ctx context.Context, name types.NamespacedName) error {
 	if err != nil {
 		return err
 	}
-	by, err := f.splitOf(svc, staying)
-	if err != nil {
-		return err
+	by := undivided()
+	if component == predictor {
+		if by, err = f.splitOf(svc, staying); err != nil {
+			return err
+		}
 	}
 	limits, err := f.limits(svc)
 	if err != nil {

@@ -81,8 +81,8 @@ type entry struct {
 	listener net.Listener
 	from     map[string]int32 // the Services that lead to it, with the number of the port there
 	pods     []types.NamespacedName
-	series   *series
-	missed   bool // requests that reach a pod by another way are not counted
+	series   *series // nil of a transformer, whose requests come to the predictor, too
+	missed   bool    // requests that reach a pod by another way are not counted
 }
 
 // firstPort is the first number for what has no listener.
@@ -102,21 +102,37 @@ func New(o Options) *Set {
 func (s *Set) Wakes() <-chan types.NamespacedName { return s.wakes }
 
 // Stats returns the figures of the predictor of an InferenceService, and whether the
-// activator knows it.
+// activator knows it. Requests that are held for its transformer are among those held.
 func (s *Set) Stats(namespace, name string) (gate.Stats, bool) {
 	s.mu.Lock()
-	var all []*entry
+	all := map[key]*entry{}
 	for k, e := range s.gates {
-		if k.namespace == namespace && k.name == name && k.component == predictor {
-			all = append(all, e)
+		if k.namespace == namespace && k.name == name {
+			all[k] = e
 		}
 	}
 	s.mu.Unlock()
 	var sum gate.Stats
-	for _, e := range all {
-		sum = sum.Plus(e.service.Stats())
+	known := false
+	for k, e := range all {
+		sum = with(sum, k, e)
+		known = known || k.component == predictor
 	}
-	return sum, len(all) > 0
+	return sum, known
+}
+
+// with adds the figures of an entry to those of its service. A request for a transformer comes to the predictor later: until then, it counts
+// as one that is held.
+func with(sum gate.Stats, k key, e *entry) gate.Stats {
+	is := e.service.Stats()
+	if k.component == predictor {
+		return sum.Plus(is)
+	}
+	sum.Refused += is.Refused
+	if sum.Held += is.Held; is.LastRequest.After(sum.LastRequest) {
+		sum.LastRequest = is.LastRequest
+	}
+	return sum
 }
 
 // Traffic returns what is known of the requests for an InferenceService. ok is false if
@@ -225,8 +241,10 @@ func (s *Set) ensure(k key, service string, number, had int32) (*entry, error) {
 	e := &entry{key: k, from: map[string]int32{service: number}}
 	name := types.NamespacedName{Namespace: k.namespace, Name: k.name}
 	e.service = proxy.New(name.String(), s.o.Limits, s.transports, func() { s.wake(name) }, s.o.Log)
-	e.series = &series{of: s.times, key: k}
-	e.service.Observe(e.series.times())
+	if k.component == predictor {
+		e.series = &series{of: s.times, key: k}
+		e.service.Observe(e.series.times())
+	}
 	if s.o.Listen == nil {
 		for e.port = had; e.port == 0 || s.byPort[e.port] != nil; s.nextPort++ {
 			e.port = s.nextPort
@@ -268,7 +286,9 @@ func (s *Set) leave(service types.NamespacedName, keep map[key]bool) {
 			delete(s.gates, k)
 			delete(s.byPort, e.port)
 			s.forgetPods(e)
-			e.series.forget()
+			if e.series != nil {
+				e.series.forget()
+			}
 			gone = append(gone, e)
 		}
 	}

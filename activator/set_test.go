@@ -59,11 +59,13 @@ func newRigThatCounts(t *testing.T, counts func(string) bool) *rig {
 	return r
 }
 
-// service makes a Service of the InferenceService iris.
-func (r *rig) service(name string) {
+// service makes a Service of the predictor of the InferenceService iris.
+func (r *rig) service(name string) { r.serviceOf(name, "predictor") }
+
+func (r *rig) serviceOf(name, component string) {
 	r.t.Helper()
 	_, err := r.client.CoreV1().Services("shop").Create(r.t.Context(), &v1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID("uid-" + name), Labels: map[string]string{activator.LabelService: "iris", activator.LabelComponent: "predictor"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID("uid-" + name), Labels: map[string]string{activator.LabelService: "iris", activator.LabelComponent: component}},
 		Spec:       v1.ServiceSpec{Ports: []v1.ServicePort{{Name: "http", Port: 80}}},
 	}, metav1.CreateOptions{})
 	if err != nil {
@@ -304,4 +306,36 @@ func TestRequestsAreDividedAsTheServiceOfThePredictorSays(t *testing.T) {
 	r.until("who answers when the canary has no pod", "map[old:20]", ask)
 	share("b=100%")
 	r.until("whether the API server's requests come by the activator at the end", "false", func() string { return fmt.Sprint(r.set.Held("shop", "iris", "80") != nil) })
+}
+
+// With a transformer, a request is held for that first, and then, as one of its own, for the model.
+func TestARequestForATransformerIsHeldForBoth(t *testing.T) {
+	r := newRig(t)
+	r.serviceOf("iris", "transformer")
+	r.service("iris-predictor")
+	for _, name := range []string{"iris-predictor", "iris"} {
+		r.endpoints(name, "")
+	}
+	r.until("the activator's slices", both, r.ours)
+	model, done := r.address("iris-predictor"), ask(r.address("iris"))
+	if got := <-r.set.Wakes(); got.String() != "shop/iris" {
+		t.Errorf("woken for %s", got)
+	}
+	stats := func() string {
+		s, ok := r.set.Stats("shop", "iris")
+		return fmt.Sprint(s.Held, " held, ", s.InFlight, " in flight, ", s.Arrived, " arrived, ", ok)
+	}
+	r.until("what is held for the transformer", "1 held, 0 in flight, 0 arrived, true", stats)
+
+	transformer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "transformed: ", <-ask(model)) }))
+	defer transformer.Close()
+	r.endpoints("iris", transformer.Listener.Addr().String())
+	r.until("what is held for the model", "1 held, 0 in flight, 1 arrived, true", stats)
+	pod := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "the model") }))
+	defer pod.Close()
+	r.endpoints("iris-predictor", pod.Listener.Addr().String())
+	if got := <-done; got != "200 transformed: 200 the model" {
+		t.Errorf("answered %q", got)
+	}
+	r.until("what is held at the end", "0 held, 0 in flight, 1 arrived, true", stats)
 }

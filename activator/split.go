@@ -16,10 +16,13 @@ type split struct {
 	at       func(*v1.ServicePort) *endpoints // of the canary
 }
 
+// undivided is that all requests go to the same pods.
+func undivided() split { return split{at: func(*v1.ServicePort) *endpoints { return &endpoints{} }} }
+
 // splitOf reads how the requests for a Service are divided, as the Service of the predictor says it for all of an InferenceService, and where the
 // canary answers: by its pods if the activator stays, else by EndpointSlices.
 func (f *follower) splitOf(svc *v1.Service, staying bool) (out split, err error) {
-	out.at = func(*v1.ServicePort) *endpoints { return &endpoints{} }
+	out = undivided()
 	says, err := f.services.Services(svc.Namespace).Get(serving.ChildName(svc.Labels[LabelService]))
 	if apierrors.IsNotFound(err) {
 		return out, nil

@@ -107,10 +107,8 @@ func (s *Set) all() map[string]serving.Requests {
 	s.mu.Lock()
 	sums := make(map[string]gate.Stats, len(s.gates))
 	for k, e := range s.gates {
-		if k.component == predictor {
-			name := k.namespace + "/" + k.name
-			sums[name] = sums[name].Plus(e.service.Stats())
-		}
+		name := k.namespace + "/" + k.name
+		sums[name] = with(sums[name], k, e)
 	}
 	s.mu.Unlock()
 	out := make(map[string]serving.Requests, len(sums))

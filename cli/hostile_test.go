@@ -181,7 +181,7 @@ func hostileCases(dir string) map[string][]hostileCase {
 		"berth completion powershell": {{"completion powershell", false}},
 		"berth completion zsh":        {{"completion zsh", false}},
 		"berth completion install":    {{"completion install --dir " + filepath.Join(dir, "bin"), false}},
-		"berth controller":            {{"controller --kubeconfig " + filepath.Join(dir, "config"), true}, {"controller --notebooks " + hostile, true}},
+		"berth controller":            {{"controller --kubeconfig " + filepath.Join(dir, "config"), true}, {"controller --notebooks " + hostile, true}, {"controller --serving-domain " + hostile + " --serving-route ingress", true}, {"controller --serving-domain example.com --serving-route " + hostile, true}},
 		"berth activator":             {{"activator --pod-name x --pod-ip " + hostile, true}, {"activator --pod-name x --pod-ip 10.1.2.3 --kubeconfig " + filepath.Join(dir, "config"), true}},
 		"berth meter":                 {{"meter --data x --kubeconfig " + filepath.Join(dir, "config"), true}, {"meter --data x --smallest-cpu " + hostile, true}, {"meter --data x --prometheus " + hostile, true}, {"meter --data x --remote-write " + hostile, true}, {"meter --data x --otlp " + hostile, true}, {"meter --data x --url-credentials " + hostile, true}},
 		"berth scheduler":             {{"scheduler --kubeconfig " + filepath.Join(dir, "config"), true}},

@@ -336,7 +336,7 @@ func (p *plane) startFleet(ctx context.Context, g *group, network *clusterNetwor
 		return nil, err
 	}
 	kubelets := kubelet.New(f, time.Now)
-	kubelets.Around = p.activator.Counted
+	kubelets.Around, kubelets.Service = p.activator.Counted, p.activator.ForService
 	network.parts.Store(&networkParts{client: client, fleet: f, kubelet: kubelets, activator: p.activator})
 	if p.holds() {
 		g.start(ctx, "activator", "activator", func(ctx context.Context) error { return runActivator(ctx, p.activator) })

@@ -12,6 +12,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/fleet/kubelet"
+	"berth.dev/berth/kube/serving"
 )
 
 // Defaults of a simulated model server.
@@ -32,6 +33,7 @@ type Model struct {
 	Fails  float64       // the part of the answers that are errors
 	Slots  int           // requests that it works on at once; 0 is any number
 	Absent bool          // the server finds no model, and looks for one again and again
+	Calls  string        // the host whose model it asks, if it is a transformer
 
 	server  *modelServer // nil is one that is taken to find its model
 	metrics string       // as kubelet.Model has them
@@ -82,7 +84,23 @@ func playModel(plan *Plan, pod *v1.Pod, c *v1.Container) {
 	case strings.Contains(words, "huggingfaceserver") || strings.Contains(words, "vllm"):
 		m.metrics = kubelet.MetricsVLLM
 	}
+	if serving.IsTransformer(pod.Labels) {
+		m.server, m.Calls = nil, argument(slices.Concat(c.Command, c.Args), "--predictor_host")
+	}
 	plan.Model, plan.UtilizationRatio, plan.Curve = m, 0, nil
+}
+
+// argument is the value of an argument of a program, as the next word or after "="; "" is that there is none.
+func argument(words []string, name string) string {
+	for i, word := range words {
+		if value, ok := strings.CutPrefix(word, name+"="); ok {
+			return value
+		}
+		if word == name && i+1 < len(words) {
+			return words[i+1]
+		}
+	}
+	return ""
 }
 
 // withFiles is the plan of a model server that finds these files in the folder of its model. known is false where nothing is known of
@@ -167,7 +185,7 @@ func (f *Fleet) model(c *container, now time.Time) *kubelet.Model {
 	if c.asked == nil {
 		c.asked = kubelet.NewAsked(m.Slots, f.now)
 	}
-	return &kubelet.Model{Name: m.Name, Ready: c.isReady(now), Takes: m.Takes, Fails: m.Fails, Asked: c.asked, Metrics: m.metrics}
+	return &kubelet.Model{Name: m.Name, Ready: c.isReady(now), Takes: m.Takes, Fails: m.Fails, Asked: c.asked, Metrics: m.metrics, Calls: m.Calls}
 }
 
 // askedOf is how busy requests keep the server in a container.

@@ -91,7 +91,7 @@ func pid(p *pod, c *container) int {
 func (f *Fleet) View(node string, uuids []string) smi.View {
 	n := f.find(node)
 	if n == nil {
-		return smi.View{Node: node, Now: f.now()}
+		return smi.View{Node: node, Now: f.now().UTC()}
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -100,7 +100,7 @@ func (f *Fleet) View(node string, uuids []string) smi.View {
 
 // view is View with mu held, at any time. Without busy it shows idle GPUs.
 func (n *node) view(uuids []string, at time.Time, busy bool) smi.View {
-	v := smi.View{Node: n.name, Driver: n.spec.Driver, CUDA: n.spec.CUDA, Now: at}
+	v := smi.View{Node: n.name, Driver: n.spec.Driver, CUDA: n.spec.CUDA, Now: at.UTC()} // containers have no time zone, as date has none there
 	if n.faults.driver {
 		v.DriverLost = true
 		return v

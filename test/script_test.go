@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -156,7 +157,7 @@ func runScripts(t *testing.T, scheduler string, p testscript.Params) {
 	}
 	p.Cmds = map[string]func(*testscript.TestScript, bool, []string){
 		"up": newTemplates(t).up, "eventually": eventually, "start": start, "killberth": killBerth, "causes": causes, "helps": helps, "kubectlsays": kubectlsays,
-		"transcript": transcript, "foretold": foretold, "web": web,
+		"transcript": transcript, "foretold": foretold, "web": web, "day": day,
 	}
 	testscript.Run(t, p)
 }
@@ -338,6 +339,16 @@ func web(ts *testscript.TestScript, neg bool, args []string) {
 	s := httptest.NewServer(http.FileServer(http.Dir(ts.MkAbs(args[0]))))
 	ts.Defer(s.Close)
 	ts.Setenv("MODELS", s.URL)
+}
+
+// day NAME AGO: set the variable NAME to the day of UTC of so many days ago.
+func day(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: day NAME AGO")
+	}
+	ago, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	ts.Setenv(args[0], time.Now().UTC().AddDate(0, 0, -ago).Format(time.DateOnly))
 }
 
 // killBerth sends SIGKILL to the process that holds the default folder.

@@ -34,9 +34,14 @@ var (
 
 // Labels and annotations of KServe.
 const (
-	// LabelComponent says which component of a service an object belongs to; ComponentPredictor is the model server.
-	LabelComponent     = "component"
-	ComponentPredictor = "predictor"
+	// LabelComponent says which component of a service an object belongs to: ComponentPredictor is the model server, and
+	// ComponentTransformer what stands before it.
+	LabelComponent       = "component"
+	ComponentPredictor   = "predictor"
+	ComponentTransformer = "transformer"
+	// LabelVisibility, with VisibilityClusterLocal, has a service not be reached from outside of the cluster.
+	LabelVisibility        = "networking.kserve.io/visibility"
+	VisibilityClusterLocal = "cluster-local"
 	// LabelApp is the label by which a Deployment and a Service of KServe select pods.
 	LabelApp = "app"
 

@@ -7,10 +7,11 @@ import (
 
 // The types of conditions that Berth writes. GPUQueued is its own; the others are KServe's.
 const (
-	ConditionReady          = "Ready"
-	ConditionPredictorReady = "PredictorReady"
-	ConditionIngressReady   = "IngressReady"
-	ConditionStopped        = "Stopped"
+	ConditionReady            = "Ready"
+	ConditionPredictorReady   = "PredictorReady"
+	ConditionTransformerReady = "TransformerReady"
+	ConditionIngressReady     = "IngressReady"
+	ConditionStopped          = "Stopped"
 	// ConditionGPUQueued is True while a replica waits for GPUs; its message says for what.
 	ConditionGPUQueued = "GPUQueued"
 	// ConditionCanary is True while a new revision answers a share of the requests; it is Berth's, too.
@@ -45,7 +46,7 @@ type Address struct {
 	URL string `json:"url,omitempty"`
 }
 
-// Component is the state of the predictor. Its revisions are names of ControllerRevisions.
+// Component is the state of the predictor, whose revisions are names of ControllerRevisions, or of the transformer, which has none.
 type Component struct {
 	LatestCreatedRevision     string   `json:"latestCreatedRevision,omitempty"`
 	LatestReadyRevision       string   `json:"latestReadyRevision,omitempty"`

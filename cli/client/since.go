@@ -24,7 +24,7 @@ func Since(text string, now time.Time) (from, to time.Time, err error) {
 	for unit, days := range map[string]int{"d": 1, "w": 7} {
 		number, ok := strings.CutSuffix(text, unit)
 		if n, err := strconv.Atoi(number); ok && err == nil && n > 0 && n < 10_000 {
-			return now.AddDate(0, 0, -n*days), now, nil
+			return now.UTC().AddDate(0, 0, -n*days), now, nil // days of 24 hours, also where clocks were changed
 		}
 	}
 	return from, to, term.Usagef("invalid --since %q: must be a duration such as 24h or 7d, a day such as 2026-11-02, or a month such as 2026-11", text)

@@ -3,6 +3,7 @@ package client
 import (
 	"testing"
 	"time"
+	_ "time/tzdata"
 )
 
 func TestSince(t *testing.T) {
@@ -22,5 +23,17 @@ func TestSince(t *testing.T) {
 		if got != want {
 			t.Errorf("--since %q is %s, want %s", text, got, want)
 		}
+	}
+}
+
+// TestADayHas24Hours asks after a night in which clocks were set back.
+func TestADayHas24Hours(t *testing.T) {
+	zone, err := time.LoadLocation("America/Los_Angeles")
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, to, err := Since("7d", time.Date(2026, 11, 3, 9, 0, 0, 0, zone))
+	if err != nil || to.Sub(from) != 7*24*time.Hour {
+		t.Errorf("7d is %v, %v", to.Sub(from), err)
 	}
 }

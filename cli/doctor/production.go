@@ -16,7 +16,10 @@ import (
 
 // running reads what --production looks at beside objects. It leaves out what cannot be read.
 func running(ctx context.Context, c *client.Cluster, o client.Options, all *doctor.Cluster) *doctor.Running {
-	out := &doctor.Running{Pools: len(c.Growth(ctx, o, "", all.Nodes))}
+	out := &doctor.Running{}
+	for _, g := range c.Growth(ctx, o, "", all.Nodes) {
+		out.Pools = append(out.Pools, g.Pool)
+	}
 	v := view.Cluster(all.Nodes, all.Pods)
 	readings := c.Utilization(ctx, exporter.Exporters(all.Pods))
 	v.SetBusy(func(uuid string) (float64, bool) { ratio, known := readings[uuid]; return ratio, known })

@@ -15,16 +15,18 @@ import (
 
 	"berth.dev/berth/cli/term"
 	"berth.dev/berth/core/idle"
+	"berth.dev/berth/kube/serving"
 )
 
 // ControllerOptions is what `berth controller` was asked for.
 type ControllerOptions struct {
-	Kubeconfig string // file; "" is the ServiceAccount of the pod that it runs in
-	Notebooks  string // own, govern, off or auto
-	Training   string // the same for training jobs
-	Serving    string // the same for InferenceServices
-	FetchImage string // that downloads models; "" is KServe's storage initializer
-	JobDomain  string // DNS domain for names in TF_CONFIG; "" leaves it out
+	Kubeconfig string          // file; "" is the ServiceAccount of the pod that it runs in
+	Notebooks  string          // own, govern, off or auto
+	Training   string          // the same for training jobs
+	Serving    string          // the same for InferenceServices
+	FetchImage string          // that downloads models; "" is KServe's storage initializer
+	Outside    serving.Outside // how InferenceServices are reached from outside of the cluster
+	JobDomain  string          // DNS domain for names in TF_CONFIG; "" leaves it out
 	NotebookSettings
 	LeaseOptions
 	MetricsAddr       string // host:port, http://LOOPBACK:port, or "" for none
@@ -72,7 +74,7 @@ func CheckMode(of, mode string) error {
 func NewController(run ControllerFunc) *cobra.Command {
 	var c ControllerOptions
 	var words idle.Words
-	var period string
+	var period, servingDomain, servingRoute string
 	var verbosity int
 	cmd := &cobra.Command{
 		Use:   "controller",
@@ -94,6 +96,10 @@ func NewController(run ControllerFunc) *cobra.Command {
 			if err := c.check(cmd.Flags(), words, period, os.LookupEnv); err != nil {
 				return err
 			}
+			var err error
+			if c.Outside, err = serving.ParseOutside(servingDomain, servingRoute); err != nil {
+				return term.Usagef("%v", err)
+			}
 			return untilSignal(cmd.Context(), verbosity, func(ctx context.Context) error { return run(ctx, c) })
 		},
 	}
@@ -105,6 +111,8 @@ func NewController(run ControllerFunc) *cobra.Command {
 	f.StringVar(&c.Training, "training", "auto", TrainingUsage)
 	f.StringVar(&c.Serving, "serving", "auto", ServingUsage)
 	f.StringVar(&c.FetchImage, "fetch-image", "", "image that downloads models for InferenceServices in place of KServe's storage initializer, such as one with berth-fetch")
+	f.StringVar(&servingDomain, "serving-domain", "", "domain of InferenceServices outside of the cluster, as models.example.com or https://models.example.com: each has the host NAME-NAMESPACE.DOMAIN")
+	f.StringVar(&servingRoute, "serving-route", "", "what leads there: gateway:NAMESPACE/NAME (HTTPRoutes of Gateway API), ingress:CLASS (Ingresses), or istio:NAMESPACE/NAME (VirtualServices)")
 	f.StringVar(&c.JobDomain, "job-domain", "", "DNS domain to add to the names in TF_CONFIG, such as cluster.local ($CUSTOM_CLUSTER_DOMAIN)")
 	f.StringVar(&words.After, "idle-after", "", "stop notebooks after this time without activity, such as 8h or 2d, or never; annotations of notebooks and namespaces override it ($CULL_IDLE_TIME minutes if $ENABLE_CULLING, default never)")
 	f.StringVar(&words.Warning, "idle-warning", "", "time between the warning and the stop (default 10m)")

@@ -18,6 +18,7 @@ import (
 	"berth.dev/berth/cli/client"
 	"berth.dev/berth/cli/term"
 	"berth.dev/berth/kube/request"
+	objects "berth.dev/berth/kube/serving"
 )
 
 // list is `berth service list`.
@@ -56,9 +57,9 @@ type row struct {
 	Ready     bool             `json:"ready"`             // the condition Ready
 	URL       string           `json:"url"`               // in the cluster
 	Runtime   string           `json:"runtime,omitempty"` // by its name
-	Replicas  int              `json:"replicas"`          // pods that there are
+	Replicas  int              `json:"replicas"`          // pods of the model that there are
 	Answering int              `json:"answering"`         // of them that are ready
-	GPUs      map[string]int64 `json:"gpus"`              // that the pods request, by resource
+	GPUs      map[string]int64 `json:"gpus"`              // that all pods request, by resource
 	Message   string           `json:"message"`           // what the status says
 	Created   string           `json:"created"`           // RFC 3339
 
@@ -110,9 +111,10 @@ func (s *service) rowOf(pods []*corev1.Pod) row {
 		if p.DeletionTimestamp != nil {
 			continue
 		}
-		r.Replicas++
-		if answers(p) {
-			r.Answering++
+		if !objects.IsTransformer(p.Labels) {
+			if r.Replicas++; answers(p) {
+				r.Answering++
+			}
 		}
 		for name, n := range request.Of(p) {
 			r.GPUs[name] += n

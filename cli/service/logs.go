@@ -15,8 +15,8 @@ import (
 // logs is `berth service logs`.
 type logs struct {
 	command
-	follow, previous bool
-	tail             int64
+	follow, previous, transformer bool
+	tail                          int64
 }
 
 func newLogs(o client.Options) *cobra.Command {
@@ -24,7 +24,7 @@ func newLogs(o client.Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "logs NAME",
 		Short:             "Print the log of a model service's server",
-		Long:              "Print the log of the server in the newest replica of a service that has started.",
+		Long:              "Print the log of the server in the newest replica of a service that has started, or of its transformer.",
 		Example:           "  berth service logs mnist --tail 20\n  berth service logs mnist -f",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: l.completeNames,
@@ -34,6 +34,7 @@ func newLogs(o client.Options) *cobra.Command {
 	f := cmd.Flags()
 	f.BoolVarP(&l.follow, "follow", "f", false, "go on with new lines")
 	f.BoolVarP(&l.previous, "previous", "p", false, "the run before this one")
+	f.BoolVar(&l.transformer, "transformer", false, "the transformer before the model")
 	f.Int64Var(&l.tail, "tail", -1, "print only so many last lines; -1 is all")
 	return cmd
 }
@@ -53,11 +54,14 @@ func (l *logs) run(ctx context.Context, name string) error {
 	}
 	var from *corev1.Pod
 	for _, p := range pods[o.Namespace+"/"+o.Name] {
-		if started(p) {
+		if objects.IsTransformer(p.Labels) == l.transformer && started(p) {
 			from = p
 		}
 	}
-	if from == nil {
+	switch {
+	case from == nil && l.transformer && o.written.Service.Transformer == nil:
+		return fmt.Errorf("%s has no transformer; omit --transformer to read the log of its model", o.at())
+	case from == nil:
 		return fmt.Errorf("no server of %s has started, so there is no log: %s", o.at(), o.message())
 	}
 	options := &corev1.PodLogOptions{Follow: l.follow, Previous: l.previous, Container: serverOf(from)}

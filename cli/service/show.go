@@ -56,18 +56,19 @@ type detail struct {
 
 // replica is one pod of a service.
 type replica struct {
-	Pod      string `json:"pod"`
-	Node     string `json:"node"` // "" is none yet
-	GPUs     string `json:"gpus"`
-	State    string `json:"state"` // Ready, Waiting, Starting, or Terminating
-	Restarts int32  `json:"restarts"`
-	Revision string `json:"revision"`
-	Created  string `json:"created"`             // RFC 3339
-	Start    string `json:"startedIn,omitempty"` // until it was ready for the first time, such as "queue 1s, pull 2s, download 8s, load 3s"
+	Pod       string `json:"pod"`
+	Component string `json:"component"` // predictor or transformer
+	Node      string `json:"node"`      // "" is none yet
+	GPUs      string `json:"gpus"`
+	State     string `json:"state"` // Ready, Waiting, Starting, or Terminating
+	Restarts  int32  `json:"restarts"`
+	Revision  string `json:"revision"`
+	Created   string `json:"created"`             // RFC 3339
+	Start     string `json:"startedIn,omitempty"` // until it was ready for the first time, such as "queue 1s, pull 2s, download 8s, load 3s"
 }
 
 func replicaOf(p *corev1.Pod) replica {
-	r := replica{Pod: p.Name, Node: p.Spec.NodeName, GPUs: request.GPUsText(p), State: "Starting", Revision: p.Annotations[api.AnnotationServingSpec], Created: p.CreationTimestamp.UTC().Format(time.RFC3339), Start: p.Annotations[api.AnnotationStartedIn]}
+	r := replica{Pod: p.Name, Component: cmp.Or(p.Labels[kserve.LabelComponent], kserve.ComponentPredictor), Node: p.Spec.NodeName, GPUs: request.GPUsText(p), State: "Starting", Revision: p.Annotations[api.AnnotationServingSpec], Created: p.CreationTimestamp.UTC().Format(time.RFC3339), Start: p.Annotations[api.AnnotationStartedIn]}
 	switch {
 	case p.DeletionTimestamp != nil:
 		r.State = "Terminating"

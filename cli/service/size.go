@@ -16,6 +16,7 @@ import (
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/serving"
 	"berth.dev/berth/kube/request"
+	objects "berth.dev/berth/kube/serving"
 )
 
 // seenFor is how long back the readings of replicas are looked at, as PromQL writes it: what is kept.
@@ -66,7 +67,7 @@ func (s *size) run(ctx context.Context, name string) error {
 		return err
 	}
 	for _, p := range pods {
-		if request.Of(p)[api.ResourceGPUMemory] > 0 || request.Of(p)[api.ResourceGPUShared] > 0 {
+		if !objects.IsTransformer(p.Labels) && (request.Of(p)[api.ResourceGPUMemory] > 0 || request.Of(p)[api.ResourceGPUShared] > 0) {
 			return fmt.Errorf("%s has shares of GPUs, and the readings of a shared GPU are those of all pods on it; give a replica a whole GPU or a MIG device for a while, and ask again", o.at())
 		}
 	}

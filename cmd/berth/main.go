@@ -96,7 +96,7 @@ func control(ctx context.Context, o process.ControllerOptions) error {
 		idle.Options{Default: o.Idle, Domain: o.Domain, Proxied: o.Proxied, Room: room},
 	)
 	run := runtime.Options{
-		Kubeconfig: o.Kubeconfig, Kinds: append([]runtime.Kind{notebooks, queue.Kind(queue.Options{Room: room}), serving.Kind(o.Serving, serving.Options{Domain: o.Domain, FetchImage: o.FetchImage, Activators: true})}, training.Kinds(o.Training, training.Options{Domain: o.JobDomain})...),
+		Kubeconfig: o.Kubeconfig, Kinds: append([]runtime.Kind{notebooks, queue.Kind(queue.Options{Room: room}), serving.Kind(o.Serving, serving.Options{Domain: o.Domain, FetchImage: o.FetchImage, Outside: o.Outside, Activators: true})}, training.Kinds(o.Training, training.Options{Domain: o.JobDomain})...),
 		MetricsAddr: o.MetricsAddr, CertFile: o.CertFile, KeyFile: o.KeyFile,
 	}
 	if o.LeaderElect {

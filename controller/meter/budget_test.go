@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +16,7 @@ import (
 
 	"berth.dev/berth/api/v1alpha1"
 	"berth.dev/berth/core/cost"
+	"berth.dev/berth/kube/queues"
 )
 
 // TestEachPercentageIsAnnouncedOnce has a queue spend more and more.
@@ -56,6 +58,44 @@ func TestEachPercentageIsAnnouncedOnce(t *testing.T) {
 	}
 	if b := now.Status.Budget; b == nil || b.Spent != "11.00 USD" || b.Percent != 110 || b.Reached != 100 || b.Month != "2026-11" {
 		t.Errorf("the status is %+v", b)
+	}
+}
+
+// TestABudgetBeginsAgainWithTheMonth has a queue that has spent its budget by the last second of November.
+func TestABudgetBeginsAgainWithTheMonth(t *testing.T) {
+	december := time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
+	r := newRig(t)
+	m := New(r.book, Options{})
+	r.node(aNode("n", 1, 0))
+	r.pod(aPod("a", "n", 1, 0)) // one dollar an hour
+	r.flush()
+	q := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "red", UID: "q"}, Spec: v1alpha1.QueueSpec{Budget: &v1alpha1.QueueBudget{Amount: 10, HoldNewWork: true}}}
+	for _, c := range []struct {
+		now  time.Time
+		want string
+		hold bool
+	}{
+		{december.Add(-time.Second), "2026-11 100", true},
+		{december, "2026-12 0", false},
+		{december.Add(time.Second), "2026-12 0", false},
+		{december.Add(9 * time.Hour), "2026-12 80", false},
+		{december.Add(10 * time.Hour), "2026-12 100", true},
+	} {
+		r.clock = c.now
+		r.flush()
+		list, _, err := m.standings(t.Context(), []*v1alpha1.Queue{q}, c.now)
+		if err != nil || len(list) != 1 {
+			t.Fatalf("%v: the standings are %+v, %v", c.now, list, err)
+		}
+		if got := fmt.Sprintf("%s %d", list[0].Month, list[0].Reached); got != c.want {
+			t.Errorf("%v: the month and the percentage are %s, want %s: %+v", c.now, got, c.want, list[0])
+		}
+		if list[0].ForecastMicros < list[0].SpentMicros || list[0].RunsOut == nil {
+			t.Errorf("%v: the forecast is %+v", c.now, list[0])
+		}
+		if q.Status.Budget = statusOf(&list[0]); queues.Holds(q) != c.hold {
+			t.Errorf("%v: it holds new work %v, want %v", c.now, !c.hold, c.hold)
+		}
 	}
 }
 

@@ -19,7 +19,8 @@ import (
 )
 
 // CacheOptions says what of a cluster the controllers of notebooks watch and keep:
-// notebooks, what is labeled as theirs, and events of type Warning. Fields that
+// notebooks, what is labeled as theirs, and events but for the most frequent ones
+// of type Normal, since autoscalers say what they do by such. Fields that
 // are not read here are dropped before they are kept, so a thousand notebooks
 // cost a few megabytes. Objects read from such a cache must therefore never be
 // written back, and not be changed: they are the cache's own.
@@ -35,8 +36,20 @@ func CacheOptions() cache.Options {
 		&corev1.Service{}:       {Label: marked, Transform: slimMeta, UnsafeDisableDeepCopy: &shared},
 		&corev1.Pod{}:           {Label: marked, Transform: slimPod, UnsafeDisableDeepCopy: &shared},
 		&corev1.ResourceQuota{}: {Transform: slimMeta, UnsafeDisableDeepCopy: &shared},
-		&corev1.Event{}:         {Field: fields.OneTermEqualSelector("type", corev1.EventTypeWarning), Transform: slimEvent, UnsafeDisableDeepCopy: &shared},
+		&corev1.Event{}:         {Field: fields.AndSelectors(unheard()...), Transform: slimEvent, UnsafeDisableDeepCopy: &shared},
 	}}
+}
+
+// unheard leaves out events that every pod has, and every controller. None of them is a warning.
+func unheard() (out []fields.Selector) {
+	for _, reason := range []string{
+		"Scheduled", "Pulling", "Pulled", "Created", "Started", "Killing", "SandboxChanged", "SuccessfulAttachVolume", // of pods
+		"SuccessfulCreate", "SuccessfulDelete", "ScalingReplicaSet", "Completed", "SawCompletedJob", "SuccessfulRescale", "LeaderElection", // of controllers
+		"WaitForFirstConsumer", "WaitForPodScheduled", "ExternalProvisioning", "Provisioning", "ProvisioningSucceeded", // of volumes
+	} {
+		out = append(out, fields.OneTermNotEqualSelector("reason", reason))
+	}
+	return out
 }
 
 // lastApplied is kubectl's copy of what it applied.
@@ -92,11 +105,15 @@ func slimContainers(list []corev1.Container) []corev1.Container {
 	return out
 }
 
-// slimEvent keeps of events what is reissued: those of pods and StatefulSets.
+// slimEvent keeps of events what is reissued or read: those of pods and StatefulSets that are heard.
 func slimEvent(o any) (any, error) {
 	e, ok := o.(*corev1.Event)
 	if !ok {
 		return o, nil
+	}
+	if !heard(e) {
+		*e = corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: e.Name, UID: e.UID, ResourceVersion: e.ResourceVersion}, Type: e.Type}
+		return e, nil
 	}
 	*e = corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{

@@ -93,6 +93,9 @@ func (p *pass) retell(ctx context.Context) error {
 	var kept map[types.UID]bool // those that are gone need no memory
 	for i := range p.events {
 		e := &p.events[i]
+		if e.Type != corev1.EventTypeWarning {
+			continue // what an autoscaler says is in the status
+		}
 		if kept == nil {
 			kept = map[types.UID]bool{}
 		}

@@ -23,3 +23,6 @@ func Metrics(r *Reconciler) []prometheus.Collector {
 	m.leads.Store(r)
 	return []prometheus.Collector{created, createFailed, m}
 }
+
+// Happened is happened.
+var Happened = happened

@@ -34,7 +34,7 @@ type pass struct {
 	set     *appsv1.StatefulSet
 	service *corev1.Service
 	pod     *corev1.Pod
-	events  []corev1.Event // warnings about set and pod, oldest first
+	events  []corev1.Event // warnings about set and pod, and what autoscalers say, oldest first
 	facts   reasons.Facts
 	again   time.Duration // look again after this; 0 is when something changes
 }
@@ -76,7 +76,7 @@ func (p *pass) look(ctx context.Context) error {
 	return p.hear(ctx)
 }
 
-// hear reads the warnings about the StatefulSet and the pod that are there now.
+// hear reads the warnings about the StatefulSet and the pod that are there now, and what an autoscaler has said about the pod.
 func (p *pass) hear(ctx context.Context) error {
 	about := func(kind, name, uid string) error {
 		var list corev1.EventList
@@ -84,7 +84,7 @@ func (p *pass) hear(ctx context.Context) error {
 			return err
 		}
 		for i := range list.Items {
-			if string(list.Items[i].InvolvedObject.UID) == uid {
+			if e := &list.Items[i]; string(e.InvolvedObject.UID) == uid && heard(e) {
 				p.events = append(p.events, list.Items[i])
 			}
 		}

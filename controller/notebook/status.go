@@ -53,6 +53,9 @@ func (p *pass) fill(ctx context.Context) error {
 	return p.retryNow(ctx)
 }
 
+// untilJoined is how often a notebook is looked at again for which an autoscaler makes a node.
+const untilJoined = 30 * time.Second
+
 // queue puts the notebook into the line that it stands in, or among those that hold
 // what others wait for, and notes where it stands.
 func (p *pass) queue(ctx context.Context) error {
@@ -67,6 +70,9 @@ func (p *pass) queue(ctx context.Context) error {
 			return fmt.Errorf("list nodes and pods: %w", err)
 		}
 		m.Reach = explain.ReachOf(pod, nodes)
+		if f.Joining = explain.Joining(pod, nodes, p.now()); f.Joining != "" || f.Pod.NodeComes() {
+			p.later(untilJoined) // nothing says of a node without GPUs that it is there
+		}
 		if f.Verdict = verdict; !reasons.InLine(f) {
 			m = reasons.Member{Namespace: p.nb.Namespace, Name: p.nb.Name}
 		}

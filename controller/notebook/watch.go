@@ -45,9 +45,20 @@ func ofEvent(_ context.Context, o client.Object) []reconcile.Request {
 	return nil
 }
 
-// happened lets pass that an event was made or happened again.
+// heard reports whether an event counts: warnings, and what autoscalers say.
+func heard(e *corev1.Event) bool {
+	return e.Type == corev1.EventTypeWarning || explain.OfAutoscaler(e.Reason)
+}
+
+// happened lets pass that an event that counts was made or happened again.
 func happened() predicate.Predicate {
-	return predicate.Funcs{DeleteFunc: func(event.DeleteEvent) bool { return false }}
+	counts := func(o client.Object) bool { e, ok := o.(*corev1.Event); return ok && heard(e) }
+	return predicate.Funcs{
+		CreateFunc:  func(e event.CreateEvent) bool { return counts(e.Object) },
+		UpdateFunc:  func(e event.UpdateEvent) bool { return counts(e.ObjectNew) },
+		DeleteFunc:  func(event.DeleteEvent) bool { return false },
+		GenericFunc: func(e event.GenericEvent) bool { return counts(e.Object) },
+	}
 }
 
 // freed lets pass that a quota is larger, or less of it is used, or it is gone.

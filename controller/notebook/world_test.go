@@ -181,9 +181,14 @@ func (w *world) bear(s *appsv1.StatefulSet) {
 	w.born = append(w.born, string(pod.UID))
 }
 
-// warn makes an event of type Warning. What is said again is the same event, as
-// client-go keeps it.
+// warn makes an event of type Warning.
 func (w *world) warn(kind, name string, uid types.UID, reason, message string) {
+	w.t.Helper()
+	w.event(corev1.EventTypeWarning, kind, name, uid, reason, message)
+}
+
+// event makes an event, which is the same if it is said again, as client-go keeps it.
+func (w *world) event(severity, kind, name string, uid types.UID, reason, message string) {
 	w.t.Helper()
 	var list corev1.EventList
 	w.must(w.bare.List(w.t.Context(), &list))
@@ -197,7 +202,7 @@ func (w *world) warn(kind, name string, uid types.UID, reason, message string) {
 	w.must(w.bare.Create(w.t.Context(), &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint(name, ".", w.uid()), UID: w.uid()},
 		InvolvedObject: corev1.ObjectReference{Kind: kind, Namespace: namespace, Name: name, UID: uid},
-		Type:           corev1.EventTypeWarning, Reason: reason, Message: message, LastTimestamp: metav1.NewTime(w.now), Count: 1,
+		Type:           severity, Reason: reason, Message: message, LastTimestamp: metav1.NewTime(w.now), Count: 1,
 	}))
 }
 

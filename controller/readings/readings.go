@@ -71,7 +71,7 @@ func New(ctx context.Context, o Options, source Source) *Readings {
 		r.counts.MustRegister(r.beside)
 		both := remote.Both{Store: r.store, Other: r.beside.now, Failed: func(error) { r.beside.soon() }}
 		strict, lenient := both, both
-		lenient.Lenient = true
+		strict.Again, lenient.Lenient = true, true
 		r.alerts.Ask(&strict)
 		r.server.Data = &lenient
 	}

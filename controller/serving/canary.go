@@ -1,8 +1,8 @@
 package serving
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -138,26 +138,14 @@ func (p *pass) share() int {
 // writeCanary brings the objects of the canary to what they should be, beside so many replicas of the revision before.
 func (p *pass) writeCanary(ctx context.Context, replicas int) error {
 	if p.canary == nil {
-		return p.dropCanary(ctx)
+		return p.drop(ctx, objects.CanaryName(p.object.Name), objects.IsCanary)
 	}
 	if p.canary.Blocked != "" && len(p.canaries) == 0 {
 		return nil
 	}
 	p.canary.Wanted = rules.CanaryReplicas(replicas, p.canary.Effective)
-	refused, taken := p.refused, p.taken // of the others, which are not to be mixed up with what is said of the canary
-	p.refused, p.taken = "", ""
-	defer func() {
-		p.canary.Waits = cmp.Or(p.refused, p.taken)
-		p.refused, p.taken = refused, taken
-	}()
 	made := p.written.Canary(p.newest)
-	if err := made.Seal(p.canary.Wanted); err != nil {
-		return err
-	}
-	if err := made.SealServices(); err != nil {
-		return err
-	}
-	if err := p.bring(ctx, made.Services[0], &corev1.Service{}); err != nil {
+	if err := errors.Join(made.Seal(p.canary.Wanted), made.SealServices()); err != nil {
 		return err
 	}
 	if p.canary.Effective > 0 && p.canary.Wanted > 0 {
@@ -165,18 +153,25 @@ func (p *pass) writeCanary(ctx context.Context, replicas int) error {
 	} else if s := p.canary.Split; s != nil && p.canary.Wanted > 0 {
 		p.later(shownEvery)
 	}
-	return p.bring(ctx, made.Deployment, &appsv1.Deployment{})
+	var err error
+	p.canary.Waits, err = p.apart(func() error {
+		if err := p.bring(ctx, made.Services[0], &corev1.Service{}); err != nil {
+			return err
+		}
+		return p.bring(ctx, made.Deployment, &appsv1.Deployment{})
+	})
+	return err
 }
 
-// dropCanary removes the objects of a canary that is none any longer.
-func (p *pass) dropCanary(ctx context.Context) error {
-	key := client.ObjectKey{Namespace: p.object.Namespace, Name: objects.CanaryName(p.object.Name)}
+// drop removes the Deployment and the Service of a name, which a component had that the service no longer has. ours tells its labels.
+func (p *pass) drop(ctx context.Context, name string, ours func(map[string]string) bool) error {
+	key := client.ObjectKey{Namespace: p.object.Namespace, Name: name}
 	for kind, o := range map[string]client.Object{"Deployment": &appsv1.Deployment{}, "Service": &corev1.Service{}} {
 		err := p.children.Get(ctx, key, o)
 		switch {
 		case client.IgnoreNotFound(err) != nil:
 			return fmt.Errorf("read %s %s: %w", kind, key.Name, err)
-		case err != nil || !metav1.IsControlledBy(o, p.object) || !objects.IsCanary(o.GetLabels()) || o.GetDeletionTimestamp() != nil:
+		case err != nil || !metav1.IsControlledBy(o, p.object) || !ours(o.GetLabels()) || o.GetDeletionTimestamp() != nil:
 			continue
 		}
 		delete(p.mem.marks, kind+"/"+key.Name)

@@ -9,6 +9,7 @@ import (
 	"berth.dev/berth/api/kserve"
 	"berth.dev/berth/controller/runtime"
 	rules "berth.dev/berth/core/serving"
+	objects "berth.dev/berth/kube/serving"
 )
 
 // Name is the controller's name: in metrics, logs, and as the field manager and source of events.
@@ -23,6 +24,8 @@ type Options struct {
 	Domain string
 	// FetchImage is the image that downloads models, such as one with berth-fetch; "" is KServe's storage initializer.
 	FetchImage string
+	// Outside is how services are reached from outside of the cluster.
+	Outside objects.Outside
 	// Traffic returns what is known of the requests for a service; ok is false where not all of them are seen. Nil knows
 	// nothing: services then have at least one replica, and their status says so.
 	Traffic func(namespace, name string) (t rules.Traffic, ok bool)
@@ -42,7 +45,7 @@ type Options struct {
 // Kind returns InferenceServices for the process of the controllers. setting is runtime.Auto or a mode; "" is Auto.
 func Kind(setting string, o Options) runtime.Kind {
 	return runtime.Kind{
-		Name: kserve.Kind, Setting: setting, Upstream: upstream, Scheme: kserve.AddToScheme, Rules: Rules(),
+		Name: kserve.Kind, Setting: setting, Upstream: upstream, Scheme: kserve.AddToScheme, Rules: append(Rules(), RouteRules(&o.Outside)...),
 		Cache: func() cache.Options {
 			shared := true
 			by := cache.ByObject{Transform: slimMeta, UnsafeDisableDeepCopy: &shared}

@@ -67,6 +67,7 @@ type memory struct {
 	record    *appsv1.ControllerRevision // of the revision that a canary is beside, as it was read last
 	backedOut backedOut
 	shown     shown
+	route     routed
 }
 
 // heard is what was read in the log of a pod.
@@ -128,7 +129,7 @@ type pass struct {
 	newest    *objects.Children    // of the spec as it is; nil if nothing was made
 	made      *objects.Children    // of the revision that a canary is beside, else newest
 	existing  *appsv1.Deployment   // nil if there is none
-	pods      []*corev1.Pod        // that are not being deleted and have not ended, without those of a canary
+	pods      []*corev1.Pod        // that are not being deleted and have not ended, without those of a canary or a transformer
 	revisions []rules.Revision     // that are kept, in no order
 	leave     map[types.UID]string // why pods leave their nodes
 	taken     string               // which name of a child another object has, as a sentence; "" is none
@@ -136,6 +137,7 @@ type pass struct {
 	refused   string               // what the API server says to a child that it does not take; "" is nothing
 	again     time.Duration        // look again after this; 0 is when something changes
 
+	front    transformer
 	traffic  *rules.Traffic    // nil is not counted
 	canary   *rules.CanarySeen // nil is none
 	beside   rules.Revision    // that the canary is beside
@@ -176,8 +178,8 @@ func (p *pass) run(ctx context.Context) error {
 	seen.Unread, seen.Unbound = p.mem.load.why, rules.Unbounded(p.written.Service.Concurrency, p.activators())
 	p.see(ctx, seen)
 	p.seeCanary(ctx)
-	seen.Canary = p.canary
-	if err := errors.Join(p.complete(ctx, seen), p.protect(ctx, seen), p.measure(ctx)); err != nil {
+	seen.Canary, seen.Transformer = p.canary, p.seeTransformer(ctx)
+	if err := errors.Join(p.complete(ctx, seen), p.protect(ctx, seen), p.measure(ctx), p.route(ctx)); err != nil {
 		return err
 	}
 	return p.say(ctx, seen)
@@ -234,6 +236,10 @@ func (p *pass) look(ctx context.Context) error {
 		pod := &list.Items[i]
 		there := pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodFailed && pod.Status.Phase != corev1.PodSucceeded
 		switch canary := objects.IsCanary(pod.Labels); {
+		case objects.IsTransformer(pod.Labels):
+			if there {
+				p.front.pods = append(p.front.pods, pod)
+			}
 		case canary && there:
 			p.canaries = append(p.canaries, pod)
 		case there:
@@ -243,13 +249,13 @@ func (p *pass) look(ctx context.Context) error {
 		}
 	}
 	p.forget()
-	return errors.Join(p.readRevisions(ctx), p.readLeaving(ctx))
+	return errors.Join(p.readRevisions(ctx), p.readLeaving(ctx), p.readTransformer(ctx))
 }
 
 // forget drops what is remembered of pods that are gone.
 func (p *pass) forget() {
 	gone := func(uid types.UID) bool {
-		return !slices.ContainsFunc(p.all(), func(pod *corev1.Pod) bool { return pod.UID == uid })
+		return !slices.ContainsFunc(slices.Concat(p.all(), p.front.pods), func(pod *corev1.Pod) bool { return pod.UID == uid })
 	}
 	maps.DeleteFunc(p.mem.heard, func(uid types.UID, _ heard) bool { return gone(uid) })
 	maps.DeleteFunc(p.mem.starting, func(uid types.UID, _ bool) bool { return gone(uid) })
@@ -310,8 +316,11 @@ func (p *pass) wanted() int {
 }
 
 // ready is how many replicas answer.
-func (p *pass) ready() (n int) {
-	for _, pod := range p.pods {
+func (p *pass) ready() int { return answering(p.pods) }
+
+// answering counts the pods that are ready.
+func answering(pods []*corev1.Pod) (n int) {
+	for _, pod := range pods {
 		if condition(pod, corev1.PodReady).Status == corev1.ConditionTrue {
 			n++
 		}

@@ -7,6 +7,7 @@ import (
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kserve"
 	"berth.dev/berth/internal/rights"
+	objects "berth.dev/berth/kube/serving"
 )
 
 // Rules returns the rights that the controller needs in the whole cluster, and no more.
@@ -41,6 +42,15 @@ func Rules() []rbacv1.PolicyRule {
 		rights.Rule("", "pods/proxy", "get"),
 		rights.Rule("", "events", "create", "patch"),
 	}
+}
+
+// RouteRules returns the rights that the controller needs beside Rules to have services reached from outside of the cluster: none, if they are not.
+func RouteRules(o *objects.Outside) []rbacv1.PolicyRule {
+	resource := map[string]string{objects.RouteGateway: "httproutes", objects.RouteIngress: "ingresses", objects.RouteIstio: "virtualservices"}[o.Way]
+	if resource == "" {
+		return nil
+	}
+	return []rbacv1.PolicyRule{rights.Rule(o.Kind().Group, resource, "get", "create", "patch", "delete")}
 }
 
 // ActivatorRules returns the rights that the controller needs in api.ActivatorNamespace to be told by activators what is asked of

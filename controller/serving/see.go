@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"berth.dev/berth/api"
+	"berth.dev/berth/api/kserve"
 	rules "berth.dev/berth/core/serving"
 	objects "berth.dev/berth/kube/serving"
 )
@@ -28,13 +30,11 @@ func condition(pod *corev1.Pod, of corev1.PodConditionType) corev1.PodCondition 
 func revisionOf(pod *corev1.Pod) string { return pod.Annotations[api.AnnotationServingSpec] }
 
 // rolling reports whether there are pods of another revision than the newest.
-func (p *pass) rolling() bool {
-	for _, pod := range p.pods {
-		if p.made != nil && revisionOf(pod) != p.made.Revision {
-			return true
-		}
-	}
-	return false
+func (p *pass) rolling() bool { return older(p.pods, p.made) }
+
+// older reports whether one of the pods is of another revision than what was made; nil is that nothing was.
+func older(pods []*corev1.Pod, made *objects.Children) bool {
+	return made != nil && slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return revisionOf(pod) != made.Revision })
 }
 
 // waits returns what a pod of a revision waits for before it has a node, or why the Deployment cannot make one; "" is nothing.
@@ -73,14 +73,19 @@ func (p *pass) see(ctx context.Context, s *rules.Seen) {
 	if s.Waits == "" {
 		s.Waits = p.waits(p.made.Revision)
 	}
-	for _, pod := range p.pods {
-		if revisionOf(pod) != p.made.Revision {
+	p.seeReplicas(ctx, s, p.pods, p.made)
+}
+
+// seeReplicas fills in what there is of the pods of a component.
+func (p *pass) seeReplicas(ctx context.Context, s *rules.Seen, pods []*corev1.Pod, made *objects.Children) {
+	for _, pod := range pods {
+		if revisionOf(pod) != made.Revision {
 			continue
 		}
 		if s.Updated++; condition(pod, corev1.PodReady).Status == corev1.ConditionTrue || pod.Spec.NodeName == "" {
 			continue
 		}
-		starts, fault := p.starting(ctx, pod, p.made)
+		starts, fault := p.starting(ctx, pod, made)
 		if s.Starts == "" {
 			s.Starts = starts
 		}
@@ -131,12 +136,20 @@ func (p *pass) starting(ctx context.Context, pod *corev1.Pod, of *objects.Childr
 		if r := c.State.Running; r != nil {
 			wait := r.StartedAt.Add(rules.LoadPatience).Sub(p.now())
 			if p.later(max(wait, time.Millisecond)); wait > 0 {
-				return "loading the model", nil
+				return loads(of), nil
 			}
-			return "loading the model", p.hear(ctx, pod, of, c.Name, false)
+			return loads(of), p.hear(ctx, pod, of, c.Name, false)
 		}
 	}
 	return "the node starts it", nil
+}
+
+// loads is what the server of a component does before it is ready.
+func loads(of *objects.Children) string {
+	if of.Component == kserve.ComponentTransformer {
+		return "starting"
+	}
+	return "loading the model"
 }
 
 // pulls is the fault of a container whose image cannot be had; nil is that this is not known.

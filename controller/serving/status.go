@@ -53,16 +53,23 @@ func (p *pass) regarding() *corev1.ObjectReference {
 func (p *pass) status(seen *rules.Seen, s *rules.State) *kserve.Status {
 	was := &p.object.Status
 	ingress := rules.Condition{Type: kserve.ConditionIngressReady, Is: rules.True}
-	if p.taken != "" {
+	switch {
+	case p.taken != "":
 		ingress.Is, ingress.Reason, ingress.Message = rules.False, "NameTaken", p.taken
+	case p.mem.route.why != "":
+		ingress.Is, ingress.Reason, ingress.Message = rules.False, "NoRoute", p.mem.route.why
 	}
 	stopped := rules.Condition{Type: kserve.ConditionStopped, Is: rules.False}
 	if seen.Service.Stopped {
 		stopped.Is = rules.True
 	}
 	url := objects.URL(p.object.Name, p.object.Namespace, p.o.Domain)
+	outside := url
+	if p.o.Outside.Way != "" && !p.written.Hidden() {
+		outside = p.o.Outside.URL(p.object.Name, p.object.Namespace)
+	}
 	out := &kserve.Status{
-		ObservedGeneration: p.object.Generation, DeploymentMode: "Standard", URL: url, Address: &kserve.Address{URL: url},
+		ObservedGeneration: p.object.Generation, DeploymentMode: "Standard", URL: outside, Address: &kserve.Address{URL: url},
 		Components:  map[string]kserve.Component{kserve.ComponentPredictor: p.component(was.Components[kserve.ComponentPredictor])},
 		ModelStatus: &kserve.ModelStatus{TransitionStatus: s.Transition, States: &kserve.ModelStates{ActiveModelState: s.Active, TargetModelState: s.Target}, Copies: &kserve.ModelCopies{FailedCopies: seen.Failed, TotalCopies: len(p.all())}},
 	}
@@ -71,7 +78,12 @@ func (p *pass) status(seen *rules.Seen, s *rules.State) *kserve.Status {
 	} else if r != nil {
 		out.ServingRuntimeName = r.Name
 	}
-	conditions := []rules.Condition{rules.Ready(s.Predictor, ingress), s.Predictor, ingress, stopped, s.Queued}
+	parts := []rules.Condition{s.Predictor, ingress}
+	if s.Transformer != nil {
+		parts = []rules.Condition{s.Predictor, *s.Transformer, ingress}
+		out.Components[kserve.ComponentTransformer] = p.transformerComponent()
+	}
+	conditions := append([]rules.Condition{rules.Ready(parts...), stopped, s.Queued}, parts...)
 	if s.Canary != nil {
 		conditions = append(conditions, *s.Canary)
 	}

@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,7 +54,17 @@ func (p *pass) write(ctx context.Context, replicas int) error {
 	if err := p.bring(ctx, p.made.Deployment, &appsv1.Deployment{}); err != nil {
 		return err
 	}
-	return p.writeCanary(ctx, replicas)
+	return errors.Join(p.writeTransformer(ctx, replicas), p.writeCanary(ctx, replicas))
+}
+
+// apart runs what writes an object that is not the predictor's, and returns why it cannot be written; "" is that it can.
+func (p *pass) apart(write func() error) (string, error) {
+	refused, taken := p.refused, p.taken
+	p.refused, p.taken = "", ""
+	err := write()
+	why := cmp.Or(p.refused, p.taken)
+	p.refused, p.taken = refused, taken
+	return why, err
 }
 
 // plan builds the children: of the newest revision, and if that is a canary, of the one that it is beside.
@@ -76,7 +87,7 @@ func (p *pass) plan(ctx context.Context) error {
 			return err
 		}
 	}
-	if a, b := rules.Surge(rollout, p.rolling() && p.waits(p.made.Revision) != ""); a != above || b != below {
+	if a, b := rules.Surge(rollout, p.stands()); a != above || b != below {
 		if p.made, err = objects.Build(main, by, a, b); err != nil {
 			return err
 		}
@@ -85,6 +96,12 @@ func (p *pass) plan(ctx context.Context) error {
 		p.newest = p.made
 	}
 	return nil
+}
+
+// stands reports whether a rollout, of the model or of the transformer, waits for something.
+func (p *pass) stands() bool {
+	t := p.made.Transformer
+	return p.rolling() && p.waits(p.made.Revision) != "" || t != nil && p.front.rolls(t) && p.front.waits(t) != ""
 }
 
 // bring applies a child unless the one that is there has its mark. there is an empty object of its kind.

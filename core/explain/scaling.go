@@ -23,14 +23,11 @@ func (f *Facts) scaling() diagnosis {
 	if f.Joining != "" && waits {
 		return diagnosis{CodeNodeJoins, Queued, held + "node " + f.Joining + " is new, and offers no GPU yet: its driver and device plugin usually take some minutes"}
 	}
-	e := f.Pod.said("TriggeredScaleUp", "NotTriggerScaleUp", "FailedScaleUp", "Nominated", "FailedScheduling")
-	for e != nil && e.Reason == "FailedScheduling" && !strings.HasPrefix(e.Message, "Failed to schedule pod") {
-		e = f.Pod.said("TriggeredScaleUp", "NotTriggerScaleUp", "FailedScaleUp", "Nominated") // the other is kube-scheduler's
-	}
+	e := f.Pod.autoscaler()
 	if e == nil {
 		return f.unscaled()
 	}
-	if e.Reason == "TriggeredScaleUp" || e.Reason == "Nominated" {
+	if f.Pod.NodeComes() {
 		return diagnosis{CodeNodeComes, Queued, held + "a new node is on its way (" + e.Message + "); a GPU node usually takes some minutes until its driver is ready"}
 	}
 	if !waits {
@@ -55,6 +52,29 @@ func (f *Facts) scaling() diagnosis {
 	}
 	return diagnosis{CodeNoGroup, Queued, held + "a new node of no node group would do for it" + said}
 }
+
+// autoscaler is what an autoscaler has said last about the pod; nil is nothing.
+func (p *Pod) autoscaler() *Refusal {
+	e := p.said(append(autoscalers(), "FailedScheduling")...)
+	for e != nil && e.Reason == "FailedScheduling" && !strings.HasPrefix(e.Message, "Failed to schedule pod") {
+		e = p.said(autoscalers()...) // the other is kube-scheduler's
+	}
+	return e
+}
+
+// NodeComes reports whether an autoscaler has said last that it makes a node for the pod.
+func (p *Pod) NodeComes() bool {
+	e := p.autoscaler()
+	return e != nil && (e.Reason == "TriggeredScaleUp" || e.Reason == "Nominated")
+}
+
+// autoscalers are reasons of events that only autoscalers make. Karpenter's FailedScheduling has kube-scheduler's name.
+func autoscalers() []string {
+	return []string{"TriggeredScaleUp", "NotTriggerScaleUp", "FailedScaleUp", "Nominated"}
+}
+
+// OfAutoscaler reports whether an event with this reason is of an autoscaler. Most of these events are of type Normal.
+func OfAutoscaler(reason string) bool { return slices.Contains(autoscalers(), reason) }
 
 // unscaled is that a declared pool could grow for the pod, and nothing makes it grow.
 func (f *Facts) unscaled() diagnosis {

@@ -8,6 +8,7 @@ import (
 )
 
 // TestWhatAutoscalersSay has the words of Cluster Autoscaler, of GKE's, and of Karpenter.
+// rows: JH-02 JH-08
 func TestWhatAutoscalersSay(t *testing.T) {
 	const gke = "Node scale up in zones us-central1-a associated with this pod failed: "
 	for _, test := range []struct {

@@ -5,7 +5,8 @@ import "time"
 // Service is what the user asks for.
 type Service struct {
 	Namespace, Name string
-	Model           *Model // nil is containers of the user's own
+	Model           *Model       // nil is containers of the user's own
+	Transformer     *Transformer // nil is none: requests go to the model
 	Scale           Scale
 	Rollout         Rollout
 	Stopped         bool // by the user: no replicas until it is started again

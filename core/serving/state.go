@@ -27,6 +27,8 @@ type Seen struct {
 	Stay    int    // replicas that answer and do not leave
 	// Canary is the new revision beside the one to which all else here applies; nil is none.
 	Canary *CanarySeen
+	// Transformer is what there is of the transformer, as of a service without one; nil is none.
+	Transformer *Seen
 }
 
 // Condition is one condition of a status, without its time.
@@ -50,6 +52,7 @@ const (
 type State struct {
 	Predictor, Queued Condition
 	Canary            *Condition // nil is that there is none
+	Transformer       *Condition // nil is that there is none
 	Transition        string     // of KServe's modelStatus
 	Active, Target    string     // states of the model
 	Failure           *Fault
@@ -71,6 +74,11 @@ func StateOf(s *Seen) State {
 	waits := s.Waits
 	if s.Canary != nil {
 		waits = cmp.Or(waits, s.Canary.Waits)
+	}
+	if t := s.Transformer; t != nil {
+		c := StateOf(t).Predictor
+		c.Type, waits = "TransformerReady", cmp.Or(waits, t.Waits)
+		out.Transformer = &c
 	}
 	if waits != "" && s.Wanted > 0 {
 		out.Queued.Is, out.Queued.Reason, out.Queued.Message = True, "Waiting", waits

@@ -18,6 +18,7 @@ type Model struct {
 	Takes time.Duration // for an answer
 	Fails float64       // the part of the answers that are errors
 
+	Calls   string // the host whose model it asks, as a transformer does: SERVICE, SERVICE.NAMESPACE, and so on, with a port or not; "" is none
 	Asked   *Asked // what is asked of it; nil is that this is not kept
 	Metrics string // of which program it has metrics: MetricsVLLM, MetricsTriton, or "" for none
 }
@@ -113,12 +114,17 @@ func (m *Model) read(r *http.Request) (map[string]any, error) {
 	if err := json.Unmarshal(text, &in); err != nil {
 		return nil, fmt.Errorf("JSON parse error: %w", err)
 	}
-	if m.Asked == nil {
-		NewAsked(0, time.Now).Work(r.Context(), m.Takes)
-	} else {
-		m.Asked.Work(r.Context(), m.Takes)
-	}
+	m.work(r)
 	return in, nil
+}
+
+// work waits as long as the model would take for a request.
+func (m *Model) work(r *http.Request) {
+	asked := m.Asked
+	if asked == nil {
+		asked = NewAsked(0, time.Now)
+	}
+	asked.Work(r.Context(), m.Takes)
 }
 
 // metrics says how many requests it works on, and how many wait, in the words of vLLM or of Triton.

@@ -66,3 +66,38 @@ func TestAModelFailsAsItIsTold(t *testing.T) {
 		}
 	}
 }
+
+func TestATransformerPassesRequestsOn(t *testing.T) {
+	model := pod("m")
+	model.Model = &kubelet.Model{Name: "mnist", Ready: true}
+	model.Ports = []int{8080}
+	front := pod("t")
+	front.Ports = []int{8080}
+	for _, tt := range []struct {
+		name, calls string
+		asked       string // the Service, as its namespace, name, and port
+		status      int
+		says        string
+	}{
+		{"by the name in a namespace", "mnist-predictor.ml", "ml mnist-predictor 80", 200, `"predictions":`},
+		{"by the whole name and a port", "mnist-predictor.ml.svc.cluster.local:8080", "ml mnist-predictor 8080", 200, `"predictions":`},
+		{"by the name in the namespace of the pod", "mnist-predictor", "default mnist-predictor 80", 200, `"predictions":`},
+		{"a model that is not there", "other.ml", "ml other 80", 502, "the transformer finds no model at other.ml"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			front.Model = &kubelet.Model{Name: "mnist", Ready: true, Calls: tt.calls}
+			s, asked := kubelet.New(&fakeRuntime{cs: []kubelet.Container{model, front}}, fixed), ""
+			s.Service = func(namespace, name, port string) http.Handler {
+				if asked = namespace + " " + name + " " + port; name != "mnist-predictor" {
+					return nil
+				}
+				return s.PodHandler(node, "default", "m", 8080)
+			}
+			w := httptest.NewRecorder()
+			s.PodHandler(node, "default", "t", 8080).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/models/mnist:predict", strings.NewReader(`{"instances": [[1]]}`)))
+			if asked != tt.asked || w.Code != tt.status || !strings.Contains(w.Body.String(), tt.says) || !strings.Contains(w.Header().Get("Via"), "t (Berth: a simulated transformer") {
+				t.Errorf("the transformer asks %s, and answers %d %s (Via: %s)", asked, w.Code, w.Body, w.Header().Get("Via"))
+			}
+		})
+	}
+}

@@ -37,6 +37,9 @@ func (s *Server) PodHandler(node, namespace, pod string, port int) http.Handler 
 			if !c.Model.Ready {
 				continue // a server that loads its model does not listen yet
 			}
+			if c.Model.Calls != "" {
+				return s.transformerHandler(c)
+			}
 			return modelHandler(c)
 		}
 		return pageHandler(c, port)

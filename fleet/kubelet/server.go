@@ -29,6 +29,9 @@ type Server struct {
 	// Around, if not nil, wraps what answers at a port of a pod that is forwarded. It
 	// is set before the server serves.
 	Around func(namespace, pod string, h http.Handler) http.Handler
+	// Service, if not nil, returns what answers for a port of a Service of an
+	// InferenceService, by its name or number, or nil. It is set before the server serves.
+	Service func(namespace, name, port string) http.Handler
 
 	rt    Runtime
 	now   func() time.Time

@@ -59,6 +59,7 @@ func TestWhichPodsAnObjectMakes(t *testing.T) {
 		{"a Service has none", "{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {ports: [{port: 80}]}}", ""},
 		{"a model service", "{apiVersion: serving.kserve.io/v1beta1, kind: InferenceService, metadata: {name: a}, spec: {predictor: {minReplicas: 2, maxReplicas: 3, tensorflow: {image: i, resources: {limits: {nvidia.com/gpu: 1}}}}}}", "a-0:i a-1:i; minReplicas is judged, 2: more replicas start when requests need them"},
 		{"a model service that may have none", "{apiVersion: serving.kserve.io/v1beta1, kind: InferenceService, metadata: {name: a}, spec: {predictor: {minReplicas: 0, containers: [{name: c, image: i}]}}}", "a-0:i; minReplicas is 0, so its first replica starts with the first request"},
+		{"a model service with a transformer", "{apiVersion: serving.kserve.io/v1beta1, kind: InferenceService, metadata: {name: a}, spec: {predictor: {minReplicas: 2, tensorflow: {image: i}}, transformer: {containers: [{image: t}]}}}", "a-0:i a-1:i a-2:t"},
 		{"a model service that cannot run", "{apiVersion: serving.kserve.io/v1beta1, kind: InferenceService, metadata: {name: a}, spec: {explainer: {}, predictor: {sklearn: {}}}}", "the service cannot run: spec.explainer is not served"},
 		{"a Deployment of 2", "{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {replicas: 2, template: " + pod + "}}", "a-0:i a-1:i"},
 		{"a Deployment of none", "{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {replicas: 0, template: " + pod + "}}", ""},

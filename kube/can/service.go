@@ -40,10 +40,10 @@ func ofService(o *unstructured.Unstructured, servers []*serving.Runtime) (*Workl
 	if err != nil {
 		return nil, err
 	}
-	w, template := &Workload{}, &v1.PodTemplateSpec{}
-	spec, _ := children.Deployment["spec"].(map[string]any)
-	if err := into(spec["template"], template); err != nil {
-		return nil, fmt.Errorf("read the pods of InferenceService %s: %w", o.GetName(), err)
+	w := &Workload{}
+	template, err := podsOf(o, children)
+	if err != nil {
+		return nil, err
 	}
 	s := &written.Service
 	switch {
@@ -58,7 +58,23 @@ func ofService(o *unstructured.Unstructured, servers []*serving.Runtime) (*Workl
 		w.noServer(template)
 	}
 	w.repeat(o, template, max(s.Scale.Min, 1))
+	if t := children.Transformer; t != nil {
+		if template, err = podsOf(o, t); err != nil {
+			return nil, err
+		}
+		w.repeat(o, template, s.Transformer.Replicas(max(s.Scale.Min, 1)))
+	}
 	return w, nil
+}
+
+// podsOf reads the template of the pods of a service, or of its transformer.
+func podsOf(o *unstructured.Unstructured, c *serving.Children) (*v1.PodTemplateSpec, error) {
+	template := &v1.PodTemplateSpec{}
+	spec, _ := c.Deployment["spec"].(map[string]any)
+	if err := into(spec["template"], template); err != nil {
+		return nil, fmt.Errorf("read the pods of InferenceService %s: %w", o.GetName(), err)
+	}
+	return template, nil
 }
 
 // noServer stands in for the runtime of a model where the runtimes are not known.

@@ -9,6 +9,7 @@ import (
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/cost"
 	"berth.dev/berth/internal/finding"
+	"berth.dev/berth/kube/pool"
 	"berth.dev/berth/kube/price"
 	"berth.dev/berth/kube/request"
 )
@@ -17,9 +18,9 @@ import (
 type Running struct {
 	Busy       float64 // mean utilization ratio of the GPUs that are held, 0 to 1
 	BusyKnown  bool
-	Autoscaler string   // of nodes; "" is that none is seen
-	Pools      int      // of nodes that are declared to grow
-	Rules      []string // PrometheusRules with alerts on GPUs, namespace/name
+	Autoscaler string      // of nodes; "" is that none is seen
+	Pools      []pool.Pool // of nodes that are declared to grow
+	Rules      []string    // PrometheusRules with alerts on GPUs, namespace/name
 }
 
 // LeastBusy is the utilization of held GPUs that a cluster in production should have.
@@ -50,11 +51,21 @@ func (e *examined) served() finding.Finding {
 // grows judges whether nodes come and go with the work.
 func (e *examined) grows(r *Running) finding.Finding {
 	const name = "production-autoscaler"
+	var quotas []string
+	for i := range r.Pools {
+		if q := r.Pools[i].Quota(); q != "" {
+			quotas = append(quotas, r.Pools[i].Name+" "+q)
+		}
+	}
+	say := ""
+	if len(quotas) > 0 {
+		say = "; the cloud's quotas in the region have to allow all nodes: " + strings.Join(quotas, "; ")
+	}
 	switch {
 	case r.Autoscaler != "":
-		return ok(name, "%s", r.Autoscaler)
-	case r.Pools > 0:
-		return ok(name, "%s declared that can grow", count(r.Pools, "pool"))
+		return ok(name, "%s%s", r.Autoscaler, say)
+	case len(r.Pools) > 0:
+		return ok(name, "%s declared that can grow%s", count(len(r.Pools), "pool"), say)
 	}
 	return warn(name, "no autoscaler of nodes is seen, so GPU nodes cost as much when nothing runs", "let the pools of GPU nodes scale to zero, and declare them: docs/gpu-nodes.md")
 }

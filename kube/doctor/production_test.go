@@ -9,8 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"berth.dev/berth/internal/finding"
 	"berth.dev/berth/kube/doctor"
 	"berth.dev/berth/kube/kubetest"
+	"berth.dev/berth/kube/pool"
 )
 
 // rows: ML-76
@@ -37,7 +39,7 @@ func TestWhatACarefulAdministratorChecksBeforeProduction(t *testing.T) {
 		{"idle GPUs", bare, doctor.Running{Busy: 0.69, BusyKnown: true}, "plugin ok, autoscaler warn, spot warn, quotas warn, utilization warn, sharing warn, versioning ok, idle warn"},
 		{
 			"all is prepared", ready,
-			doctor.Running{Busy: 0.7, BusyKnown: true, Pools: 1, Rules: []string{"monitoring/gpus"}},
+			doctor.Running{Busy: 0.7, BusyKnown: true, Pools: []pool.Pool{{Name: "gpu", Max: 2}}, Rules: []string{"monitoring/gpus"}},
 			"plugin ok, autoscaler ok, spot ok, quotas ok, utilization ok, sharing ok, versioning ok, idle ok",
 		},
 	} {
@@ -50,5 +52,24 @@ func TestWhatACarefulAdministratorChecksBeforeProduction(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// rows: JH-06
+func TestQuotasOfTheCloudAreReckonedFromDeclaredPools(t *testing.T) {
+	pools, err := pool.Parse("- {name: nb-g4dn-xlarge, max: 4, cpu: 4, gpus: {product: Tesla T4, count: 1}}\n- {name: gpu-t4, max: 20, gpus: {product: Tesla T4, count: 1}}\n- {name: plain, max: 3}\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const say = "; the cloud's quotas in the region have to allow all nodes: nb-g4dn-xlarge 16 vCPUs (4 nodes of 4), 4 x T4; gpu-t4 20 x T4"
+	for want, r := range map[string]doctor.Running{
+		"3 pools declared that can grow" + say:   {Pools: pools},
+		"Karpenter's NodePools are served" + say: {Pools: pools, Autoscaler: "Karpenter's NodePools are served"},
+		"1 pool declared that can grow":          {Pools: pools[2:]},
+		"Karpenter's NodePools are served":       {Autoscaler: "Karpenter's NodePools are served"},
+	} {
+		if got := doctor.Production(doctor.Cluster{}, &r)[1]; got.Seen != want || got.Status != finding.OK {
+			t.Errorf("%s %s; want %s", got.Status, got.Seen, want)
+		}
 	}
 }

@@ -277,7 +277,7 @@ func (s *Situation) Facts(events []v1.Event, now time.Time) reasons.Facts {
 	if len(f.GPUs) > 0 {
 		f.Place = s.lineup().place(pod)
 	}
-	f.Joining, f.Pool = joining(pod, s.Nodes, now), s.Pool
+	f.Joining, f.Pool = Joining(pod, s.Nodes, now), s.Pool
 	return f
 }
 

@@ -19,9 +19,9 @@ var acceleratorLabels = []string{
 	"cloud.google.com/gke-accelerator", "k8s.amazonaws.com/accelerator", "karpenter.k8s.aws/instance-gpu-name", "kubernetes.azure.com/accelerator",
 }
 
-// joining names the newest node that is ready, has NVIDIA GPUs by its labels, and offers none
+// Joining names the newest node that is ready, has NVIDIA GPUs by its labels, and offers none
 // yet, where pod could go as far as is known; "" is none.
-func joining(pod *v1.Pod, nodes []*v1.Node, now time.Time) string {
+func Joining(pod *v1.Pod, nodes []*v1.Node, now time.Time) string {
 	if !slices.ContainsFunc(AmountsOf(pod), func(a reasons.Amount) bool { return strings.HasPrefix(a.Resource, "nvidia.com/") }) {
 		return ""
 	}

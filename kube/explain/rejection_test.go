@@ -100,6 +100,7 @@ func TestObstacles(t *testing.T) {
 	}
 }
 
+// rows: ML-11
 func TestObstaclesNameTheTolerationToAdd(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -107,6 +108,7 @@ func TestObstaclesNameTheTolerationToAdd(t *testing.T) {
 		want  string
 	}{
 		{"a taint with a value", v1.Taint{Key: "gpu", Value: "yes", Effect: v1.TaintEffectNoSchedule}, `add the toleration {key: gpu, operator: Equal, value: "yes", effect: NoSchedule}`},
+		{"that of AKS's documentation", v1.Taint{Key: "sku", Value: "gpu", Effect: v1.TaintEffectNoSchedule}, `add the toleration {key: sku, operator: Equal, value: "gpu", effect: NoSchedule}`},
 		{"a taint without", v1.Taint{Key: "gpu", Effect: v1.TaintEffectNoExecute}, "add the toleration {key: gpu, operator: Exists, effect: NoExecute}"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -73,7 +73,7 @@ func (s *Survey) Waiting(now time.Time) ([]Waiting, error) {
 		for _, g := range p.Spec.SchedulingGates {
 			f.Gates = append(f.Gates, g.Name)
 		}
-		f.Joining = joining(p, s.Nodes, now)
+		f.Joining = Joining(p, s.Nodes, now)
 		r := reasons.Judge(&f)
 		w := Waiting{Owner: request.OwnerOf(p), Pods: 1, Code: f.Code(&r), State: r.Reason, Cause: r.Message, Since: p.CreationTimestamp.Time}
 		k := waitingKey{w.Owner, w.Code, w.Cause}

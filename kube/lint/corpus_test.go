@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"berth.dev/berth/internal/finding"
@@ -31,6 +32,7 @@ func TestWhatDocumentationShowsIsNotAlarming(t *testing.T) {
 }
 
 // TestTraps finds each trap of the five documents that their text alone shows.
+// rows: GS-98
 func TestTraps(t *testing.T) {
 	sh := func(line string) string { return "```bash\n" + line + "\n```\n" }
 	onNode := func(label string) string {
@@ -53,6 +55,8 @@ func TestTraps(t *testing.T) {
 		{"GS-46 AS-30", "a.yaml", "kind: ConfigMap\ndata:\n  r.yaml: 'groups: [{rules: [{alert: A, expr: up}]}]'\n", "rules"},
 		{"GS-47", "a.md", sh("kubectl resource-capacity --pods --util --sort gpu.nvidia.com"), "shell-command"},
 		{"GS-98", "a.md", sh("kubectl krew install resource-capacity"), "shell-command"},
+		{"GS-98", "a.md", "- [kubectl-gpu plugin](https://github.com/kubernetes-sigs/kubectl-gpu)\n", "link"},
+		{"GS-98", "a.sh", "git clone https://github.com/kubernetes-sigs/kubectl-gpu", "link"},
 		{"GS-50", "a.yaml", "kind: Job\nspec: {template: {spec: {containers: [{resources: {requests: {nvidia.com/gpu: 1}, limits: {nvidia.com/gpu: 2}}}]}}}\n", "requests-differ"},
 		{"GS-56", "a.yaml", "kind: LimitRange\nspec: {limits: [{type: Container, max: {nvidia.com/gpu: 4}, min: {nvidia.com/gpu: 1}}]}\n", "limitrange-default"},
 		{"GS-66", "a.yaml", "kind: Pod\nspec: {resources: {limits: {nvidia.com/gpu: 1}}, containers: [{name: c}]}\n", "pod-resources"},
@@ -77,5 +81,19 @@ func TestTraps(t *testing.T) {
 				t.Errorf("no way that works is named: %s", f.Seen)
 			}
 		})
+	}
+}
+
+// rows: AS-66
+func TestSharesOfTimeSlicingArePromisedNoEqualPart(t *testing.T) {
+	const lab = "version: v1\nsharing:\n  timeSlicing:\n    renameByDefault: false\n    resources:\n    - name: nvidia.com/gpu\n      replicas: 4  # Each GPU appears as 4\n"
+	for kind, promised := range map[string]bool{"timeSlicing": false, "mps": true} {
+		found := lint.Check("a.yaml", []byte(strings.Replace(lab, "timeSlicing", kind, 1)), reader)
+		says := slices.ContainsFunc(found, func(f lint.Finding) bool {
+			return f.Status == finding.OK && strings.Contains(f.Seen, "nothing limits their memory, and none is promised an equal part")
+		})
+		if says == promised {
+			t.Errorf("%s: what pods get of a GPU is said in %v", kind, found)
+		}
 	}
 }

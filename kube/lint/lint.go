@@ -45,7 +45,7 @@ func Check(file string, data []byte, r Reader) []Finding {
 	}
 	for _, b := range blocks {
 		switch b.language {
-		case "sh":
+		case "sh", "prose":
 		case "promql":
 			f.queries(b)
 		default:
@@ -55,6 +55,9 @@ func Check(file string, data []byte, r Reader) []Finding {
 	for _, b := range blocks { // commands name objects of other blocks
 		if b.language == "sh" {
 			f.shell(b)
+		}
+		if b.language == "sh" || b.language == "prose" {
+			f.prose(b)
 		}
 	}
 	for _, o := range f.objects {

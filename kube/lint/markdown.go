@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// block is a block of code of a document, or a text that a shell command reads from it.
+// block is a block of code of a document, a text that a shell command reads from it, or the document without its code.
 type block struct {
 	language string
 	text     string // each line as it stands, with as many empty lines before it as are before it in the document
@@ -27,9 +27,15 @@ func document(file string, data []byte) (blocks []block, ok bool) {
 		return nil, false
 	}
 	var open *block
+	text := block{language: "prose", line: 1}
 	mark, lines := "", strings.SplitAfter(string(data), "\n")
 	for i, line := range lines {
 		m := fence.FindStringSubmatch(line)
+		if open == nil && m == nil {
+			text.text += line
+		} else {
+			text.text += "\n"
+		}
 		switch {
 		case open == nil && m != nil:
 			mark = m[2]
@@ -41,7 +47,7 @@ func document(file string, data []byte) (blocks []block, ok bool) {
 			open.text += line
 		}
 	}
-	return blocks, true
+	return append(blocks, text), true
 }
 
 // here begins a text for the command of its line, which ends with the word.
@@ -119,6 +125,28 @@ var useless = []struct {
 		regexp.MustCompile(`^kubectl +debug +node/\S+ (?:.* )?--image[ =](ubuntu|busybox|alpine|debian)\b(?:[^c]|c[^h])*$`),
 		"the image of the debugging container has no nvidia-smi", "add -- chroot /host nvidia-smi, or run berth doctor node on the node",
 	},
+}
+
+// gone is addresses at which there is nothing, as far as is known.
+var gone = []struct {
+	address *regexp.Regexp
+	say, do string
+}{
+	{
+		regexp.MustCompile(`github\.com/kubernetes-sigs/kubectl-gpu\b`),
+		"this repository could not be found, and no kubectl plugin of that name is known from there", "use `berth nodes` and `berth gpus`, or `kubectl berth nodes` where kubectl-berth is installed",
+	},
+}
+
+// prose applies the rules of the text around blocks of code, and of commands that use the same addresses.
+func (f *manifests) prose(b block) {
+	for i, line := range strings.Split(b.text, "\n") {
+		for _, a := range gone {
+			if a.address.MatchString(line) {
+				f.add(Finding{Finding: warn("link", a.say, a.do), File: f.file, Line: i + 1, Object: "link"})
+			}
+		}
+	}
 }
 
 // waitsReady is a wait for a pod to be ready.

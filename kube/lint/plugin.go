@@ -75,7 +75,7 @@ func effects(s gpu.Sharing) (out []string) {
 		n := s.Replicas[resource]
 		text := fmt.Sprintf("replicas %d of %s: each device is offered as %d shares, so a node of 8 shows %d; they are shares, not more GPUs", n, resource, n, 8*n)
 		if s.Strategy == gpu.SharingTimeSlicing {
-			text += ": pods take turns, and nothing limits their memory"
+			text += ": pods take turns, nothing limits their memory, and none is promised an equal part"
 		}
 		out = append(out, text)
 	}

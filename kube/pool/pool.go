@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -126,15 +127,32 @@ func (g *Growth) String() string {
 	if g.GPUs.Count == 0 {
 		return text
 	}
-	model := "GPU"
-	if g.GPUs.Product != "" {
-		model = g.GPUs.Product
-		if product, known := gpu.Find(model); known {
-			model = product.Name
-		}
-		model = gpu.ShortName(model)
+	return fmt.Sprintf("%s: %d x %s", text, g.By*g.GPUs.Count, g.model())
+}
+
+// model is the GPUs' model, for a person.
+func (p *Pool) model() string {
+	if p.GPUs.Product == "" {
+		return "GPU"
 	}
-	return fmt.Sprintf("%s: %d x %s", text, g.By*g.GPUs.Count, model)
+	model := p.GPUs.Product
+	if product, known := gpu.Find(model); known {
+		model = product.Name
+	}
+	return gpu.ShortName(model)
+}
+
+// Quota is what a cloud account's quotas have to allow for all nodes of a pool, for a person: "16 vCPUs (4 nodes of 4), 4 x T4". Amazon's count
+// the vCPUs of kinds of machines, and Google's the GPUs of a model, each in a region; "" is that neither is declared.
+func (p *Pool) Quota() string {
+	var out []string
+	if p.CPU > 0 {
+		out = append(out, fmt.Sprintf("%d vCPUs (%d nodes of %d)", p.Max*p.CPU, p.Max, p.CPU))
+	}
+	if p.GPUs.Count > 0 {
+		out = append(out, fmt.Sprintf("%d x %s", p.Max*p.GPUs.Count, p.model()))
+	}
+	return strings.Join(out, ", ")
 }
 
 // Start returns the first pool that can grow and on a new node of which pod would fit;

@@ -3,6 +3,7 @@ package pool_test
 import (
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -264,5 +265,45 @@ func TestIdleNodesCanGoButForTheLeast(t *testing.T) {
 				t.Errorf("idle are %v, and %d can go; want %v and %d", list[0].Idle, list[0].Spare(), tt.idle, tt.spare)
 			}
 		})
+	}
+}
+
+// rows: ML-11 JH-07
+func TestNodeGroupsOfCloudsAsThePageDeclaresThem(t *testing.T) {
+	page, err := os.ReadFile("../../docs/gpu-nodes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "### Node groups of EKS, GKE, and AKS\n")
+	_, text, _ := strings.Cut(section, "```yaml\n")
+	text, _, _ = strings.Cut(text, "```")
+	pools := parse(t, text)
+	tolerate := func(key string) []v1.Toleration { return []v1.Toleration{{Key: key, Operator: v1.TolerationOpExists}} }
+	for i, want := range []struct {
+		name, machine string
+		tolerations   []v1.Toleration
+		quota         string
+	}{
+		{"gpu-nodes", "g4dn.xlarge", nil, "12 vCPUs (3 nodes of 4), 3 x T4"},
+		{"gpu-pool", "n1-standard-4", tolerate("nvidia.com/gpu"), "12 vCPUs (3 nodes of 4), 3 x T4"},
+		{"gpupool", "Standard_NC4as_T4_v3", tolerate("sku"), "12 vCPUs (3 nodes of 4), 3 x T4"},
+	} {
+		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "d"}, Spec: v1.PodSpec{
+			NodeSelector: map[string]string{"workload": "gpu", "node.kubernetes.io/instance-type": want.machine},
+			Containers:   []v1.Container{{Name: "main", Resources: v1.ResourceRequirements{Limits: v1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}}}},
+		}}
+		starts := func() string {
+			if g := pool.Start(pool.Grow(pools, nil), p, nil); g != nil {
+				return g.Name
+			}
+			return ""
+		}
+		if got := starts(); want.tolerations != nil && got != "" {
+			t.Errorf("without a toleration it starts on a new node of %q", got)
+		}
+		p.Spec.Tolerations = want.tolerations
+		if got := starts(); got != want.name || pools[i].Quota() != want.quota || !strings.Contains(section, want.machine+" ") {
+			t.Errorf("the pod starts on a new node of %q, whose quota is %q; want %s, %s", got, pools[i].Quota(), want.name, want.quota)
+		}
 	}
 }

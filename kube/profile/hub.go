@@ -77,6 +77,7 @@ func (r *reader) readByHub(values []pair) error {
 		why  string
 	}{
 		{"hub.extraConfig", nil, "Python code, and profiles are data; if it changes users' pods, write that into the profiles"},
+		{"hub.config.DummyAuthenticator", nil, "users are those of the cluster (docs/users.md); in the hub, everyone with this password can be any user, also an administrator"},
 		{"cull", []string{"enabled", "maxAge"}, "a hub stops idle servers by it; notebooks are stopped by the annotation berth.dev/notebook-idle-after"},
 		{"scheduling.podPriority", nil, "its PriorityClass is the chart's; set priority_class_name in a profile"},
 	} {

@@ -8,6 +8,7 @@ import (
 	"berth.dev/berth/kube/profile"
 )
 
+// rows: ML-21
 func TestWhatAHubSaysBesideTheSection(t *testing.T) {
 	const profiles = "singleuser: {memory: {guarantee: 2G}, profileList: [{display_name: A}]}\n"
 	for name, tt := range map[string]struct {
@@ -30,9 +31,13 @@ func TestWhatAHubSaysBesideTheSection(t *testing.T) {
 		"no culling":            {"cull: {enabled: false, maxAge: 43200}", "ada", "jupyter-ada", "claim-ada", "", ""},
 		"a limit that is none":  {"cull: {maxAge: -5}", "", "", "", "", "hub.yaml:2: cull.maxAge: -5 must be a whole number of seconds"},
 		"Python code":           {"hub: {extraConfig: {a: \"c.x = 1\"}}", "ada", "jupyter-ada", "claim-ada", "", "hub.yaml:2: hub.extraConfig: not used: Python code"},
-		"a priority":            {"scheduling: {podPriority: {enabled: true}}", "ada", "jupyter-ada", "claim-ada", "", "hub.yaml:2: scheduling.podPriority: not used: its PriorityClass is the chart's"},
-		"no priority":           {"scheduling: {podPriority: {enabled: false, defaultPriority: 5}}", "ada", "jupyter-ada", "claim-ada", "", ""},
-		"an unknown setting":    {"hub: {config: {KubeSpawner: {frobnicate: 1}}}", "ada", "jupyter-ada", "claim-ada", "", "hub.yaml:2: frobnicate: nothing reads this key in hub.config.KubeSpawner"},
+		"a password for all": {
+			"hub:\n  config:\n    Authenticator: {admin_users: [admin]}\n    DummyAuthenticator: {password: jupyter123}\n    JupyterHub: {authenticator_class: dummy}\n",
+			"ada", "jupyter-ada", "claim-ada", "", "hub.yaml:5: hub.config.DummyAuthenticator: not used: users are those of the cluster",
+		},
+		"a priority":         {"scheduling: {podPriority: {enabled: true}}", "ada", "jupyter-ada", "claim-ada", "", "hub.yaml:2: scheduling.podPriority: not used: its PriorityClass is the chart's"},
+		"no priority":        {"scheduling: {podPriority: {enabled: false, defaultPriority: 5}}", "ada", "jupyter-ada", "claim-ada", "", ""},
+		"an unknown setting": {"hub: {config: {KubeSpawner: {frobnicate: 1}}}", "ada", "jupyter-ada", "claim-ada", "", "hub.yaml:2: frobnicate: nothing reads this key in hub.config.KubeSpawner"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, err := stack(profiles + tt.text)

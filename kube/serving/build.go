@@ -20,29 +20,42 @@ const (
 	servicePort = 80
 )
 
-// Children are the objects of a service.
+// Children are the objects of a service, or of one of its components.
 type Children struct {
+	Component  string         // ComponentPredictor or ComponentTransformer of KServe
 	Deployment map[string]any // without replicas
 	Services   []map[string]any
 	Revision   string // hash of the pods' template
 	ServerType string // which server it is; "" is not known
 	Model      string // where the model is, as the user wrote it
+
+	Transformer *Children // nil is none
+}
+
+// part is a component of a service as its objects are made.
+type part struct {
+	component, name string         // its name is that of its Deployment
+	spec            map[string]any // as the user wrote it
+	gpus            bool           // its pods hold GPUs
+	labels, notes   map[string]any
+	pod             map[string]any // the spec of its pods
+	container       map[string]any // of these, which answers
 }
 
 // ChildName returns the name of a service's Deployment, and of the first of its Services; the other has the service's own name.
 func ChildName(service string) string { return service + "-predictor" }
 
 // Build makes the objects of a service: with names, labels, ports, and arguments as KServe's Standard mode makes them, and beside
-// the Service NAME-predictor one that is called NAME. r is nil for containers of the user's own. above and below are how far a rollout may go
-// beyond the wanted replicas.
+// the Service NAME-predictor one that is called NAME, which leads to the transformer if there is one. r is nil for containers of the user's own.
+// above and below are how far a rollout may go beyond the wanted replicas.
 func Build(w *Written, r *Runtime, above, below int) (*Children, error) {
 	o := w.object
 	labels, notes := w.meta(r)
 	pod := w.podSpec(r)
-	container, store, out := map[string]any(nil), storage{}, &Children{}
+	container, store, kind, model := map[string]any(nil), storage{}, "", ""
 	if m := w.Service.Model; m != nil {
-		out.ServerType, out.Model = serverType(r), m.StorageURI
-		container = w.server(r, out.ServerType, labels, notes)
+		kind, model = serverType(r), m.StorageURI
+		container = w.server(r, kind, labels, notes)
 		store, _ = storageOf(m.StorageURI)
 	} else {
 		list, _ := w.predictor["containers"].([]any)
@@ -50,8 +63,8 @@ func Build(w *Written, r *Runtime, above, below int) (*Children, error) {
 		if text(container["name"]) == "" {
 			container["name"] = Container
 		}
-		out.Model = ownStorage(container)
-		if store, _ = storageOf(out.Model); store.URI != "" {
+		model = ownStorage(container)
+		if store, _ = storageOf(model); store.URI != "" {
 			container["env"] = mergeList(container["env"], []any{map[string]any{"name": storageVariable, "value": modelFolder}}, "name")
 		}
 	}
@@ -66,16 +79,31 @@ func Build(w *Written, r *Runtime, above, below int) (*Children, error) {
 	if container["readinessProbe"] == nil {
 		container["readinessProbe"] = probe(portOf(container))
 	}
-	template := map[string]any{"metadata": map[string]any{"labels": union(labels, map[string]any{kserve.LabelApp: "isvc." + ChildName(o.Name)}), "annotations": notes}, "spec": pod}
-	var err error
+	names := []string{ChildName(o.Name), o.Name}
+	if w.Service.Transformer != nil {
+		names = names[:1]
+	}
+	out, err := w.children(&part{component: kserve.ComponentPredictor, name: ChildName(o.Name), spec: w.predictor, gpus: w.Service.GPUs, labels: labels, notes: notes, pod: pod, container: container}, names, above, below)
+	if err != nil {
+		return nil, err
+	}
+	if out.ServerType, out.Model = kind, model; w.Service.Transformer != nil {
+		out.Transformer, err = w.buildTransformer(above, below)
+	}
+	return out, err
+}
+
+// children makes the Deployment of a component, and Services of these names that lead to it.
+func (w *Written) children(p *part, services []string, above, below int) (out *Children, err error) {
+	out = &Children{Component: p.component}
+	template := map[string]any{"metadata": map[string]any{"labels": union(p.labels, map[string]any{kserve.LabelApp: "isvc." + p.name}), "annotations": p.notes}, "spec": p.pod}
 	if out.Revision, err = hash(template); err != nil {
 		return nil, err
 	}
-	notes = union(notes)
-	template["metadata"].(map[string]any)["annotations"] = union(notes, map[string]any{api.AnnotationServingSpec: out.Revision})
-	out.Deployment = w.deployment(template, labels, notes, above, below)
-	for _, name := range []string{ChildName(o.Name), o.Name} {
-		out.Services = append(out.Services, w.service(name, labels, notes, container))
+	template["metadata"].(map[string]any)["annotations"] = union(p.notes, map[string]any{api.AnnotationServingSpec: out.Revision})
+	out.Deployment = w.deployment(p, template, above, below)
+	for _, name := range services {
+		out.Services = append(out.Services, w.service(name, p))
 	}
 	return out, nil
 }

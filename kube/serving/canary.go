@@ -74,6 +74,7 @@ func (w *Written) Canary(newest *Children) *Children {
 	name := CanaryName(w.object.Name)
 	own := map[string]any{kserve.LabelApp: "isvc." + name, api.LabelCanary: "true"}
 	out := *newest
+	out.Transformer = nil
 	d := runtime.DeepCopyJSON(newest.Deployment)
 	out.Deployment = d
 	mark := func(object map[string]any) {

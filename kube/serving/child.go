@@ -31,41 +31,40 @@ func probe(port int64) map[string]any {
 	}
 }
 
-// deployment makes the Deployment.
-func (w *Written) deployment(template, labels, notes map[string]any, above, below int) map[string]any {
-	name := ChildName(w.object.Name)
-	app := map[string]any{kserve.LabelApp: "isvc." + name}
-	strategy, _ := w.predictor["deploymentStrategy"].(map[string]any)
+// deployment makes the Deployment of a component.
+func (w *Written) deployment(p *part, template map[string]any, above, below int) map[string]any {
+	app := map[string]any{kserve.LabelApp: "isvc." + p.name}
+	strategy, _ := p.spec["deploymentStrategy"].(map[string]any)
 	if strategy == nil {
 		strategy = map[string]any{"type": "RollingUpdate", "rollingUpdate": map[string]any{"maxSurge": "25%", "maxUnavailable": "25%"}}
-		if w.Service.GPUs {
+		if p.gpus {
 			strategy["rollingUpdate"] = map[string]any{"maxSurge": int64(above), "maxUnavailable": int64(below)}
 		}
 	}
 	return map[string]any{
-		"apiVersion": "apps/v1", "kind": "Deployment", "metadata": w.childMeta(name, union(labels, app), notes),
+		"apiVersion": "apps/v1", "kind": "Deployment", "metadata": w.childMeta(p.name, union(p.labels, app), p.notes),
 		"spec": map[string]any{"selector": map[string]any{"matchLabels": app}, "strategy": strategy, "template": template},
 	}
 }
 
-// service makes a Service in front of the pods.
-func (w *Written) service(name string, labels, notes map[string]any, container map[string]any) map[string]any {
+// service makes a Service in front of the pods of a component.
+func (w *Written) service(name string, p *part) map[string]any {
 	ports := []any{}
-	declared, _ := container["ports"].([]any)
-	for i, p := range declared {
-		p, ok := p.(map[string]any)
+	declared, _ := p.container["ports"].([]any)
+	for i, d := range declared {
+		d, ok := d.(map[string]any)
 		if !ok {
 			continue
 		}
-		target := number(p["containerPort"], httpPort)
+		target := number(d["containerPort"], httpPort)
 		out := map[string]any{"port": target, "targetPort": target, "protocol": "TCP"}
 		if i == 0 {
 			out["port"] = int64(servicePort)
 		}
-		if s := text(p["protocol"]); s != "" {
+		if s := text(d["protocol"]); s != "" {
 			out["protocol"] = s
 		}
-		if s := text(p["name"]); s != "" {
+		if s := text(d["name"]); s != "" {
 			out["name"] = s
 			if strings.Contains(s, "grpc") || strings.Contains(s, "h2c") {
 				out["appProtocol"] = "kubernetes.io/h2c"
@@ -74,11 +73,11 @@ func (w *Written) service(name string, labels, notes map[string]any, container m
 		ports = append(ports, out)
 	}
 	if len(ports) == 0 {
-		ports = append(ports, map[string]any{"name": ChildName(w.object.Name), "port": int64(servicePort), "targetPort": int64(httpPort), "protocol": "TCP"})
+		ports = append(ports, map[string]any{"name": p.name, "port": int64(servicePort), "targetPort": int64(httpPort), "protocol": "TCP"})
 	}
 	return map[string]any{
-		"apiVersion": "v1", "kind": "Service", "metadata": w.childMeta(name, labels, notes),
-		"spec": map[string]any{"selector": map[string]any{kserve.LabelApp: "isvc." + ChildName(w.object.Name)}, "ports": ports},
+		"apiVersion": "v1", "kind": "Service", "metadata": w.childMeta(name, p.labels, p.notes),
+		"spec": map[string]any{"selector": map[string]any{kserve.LabelApp: "isvc." + p.name}, "ports": ports},
 	}
 }
 

@@ -39,11 +39,12 @@ const mostConcurrency = 1 << 20
 
 // Written is an InferenceService as it is written, with what is read of it.
 type Written struct {
-	Service   serving.Service
-	object    *kserve.InferenceService
-	predictor map[string]any
-	container map[string]any // of the model, without the fields that are not a container's; nil with containers of the user's own
-	version   string         // runtimeVersion
+	Service     serving.Service
+	object      *kserve.InferenceService
+	predictor   map[string]any
+	transformer any            // as it is written; nil is none
+	container   map[string]any // of the model, without the fields that are not a container's; nil with containers of the user's own
+	version     string         // runtimeVersion
 
 	credentials *Credentials // of the download; nil is none
 	image       string       // that downloads; "" is KServe's
@@ -59,7 +60,8 @@ func Of(o *kserve.InferenceService) (*Written, *serving.Fault) {
 		return w, invalid("spec cannot be read: %v", err)
 	}
 	w.predictor, _ = spec["predictor"].(map[string]any)
-	for _, check := range []func() *serving.Fault{func() *serving.Fault { return unserved(o, spec, w.predictor) }, w.readScale, w.readRollout, w.readBudget, w.readCanary, w.readModel} {
+	w.transformer = spec["transformer"]
+	for _, check := range []func() *serving.Fault{func() *serving.Fault { return unserved(o, spec, w.predictor) }, w.readScale, w.readRollout, w.readBudget, w.readCanary, w.readModel, w.readTransformer} {
 		if fault := check(); fault != nil {
 			return w, fault
 		}
@@ -81,13 +83,8 @@ func unserved(o *kserve.InferenceService, spec, predictor map[string]any) *servi
 	if predictor == nil {
 		return invalid("spec.predictor is missing; add a model")
 	}
-	for _, f := range []struct{ field, do string }{
-		{"explainer", "remove it, or run it as a separate Deployment"},
-		{"transformer", "run it as an InferenceService with containers that calls this one"},
-	} {
-		if spec[f.field] != nil {
-			return invalid("spec.%s is not served; %s", f.field, f.do)
-		}
+	if spec["explainer"] != nil {
+		return invalid("spec.explainer is not served; remove it, or run it as a separate Deployment")
 	}
 	for _, f := range []struct{ field, do string }{
 		{"workerSpec", "a model on several nodes needs KServe or a JobSet; use more GPUs of one node"},

@@ -75,7 +75,7 @@ func (w *Written) Source() string {
 	return text(c["image"])
 }
 
-// Revert returns the spec of a service as a revision has it, but with what is of no revision as it is now, and without a canary. same
+// Revert returns the spec of a service as a revision has it, but with what is of no revision as it is now, such as the transformer, and without a canary. same
 // reports whether the spec is that of the revision already.
 func Revert(o *kserve.InferenceService, r *appsv1.ControllerRevision) (spec map[string]any, same bool, err error) {
 	var data struct {
@@ -99,6 +99,9 @@ func Revert(o *kserve.InferenceService, r *appsv1.ControllerRevision) (spec map[
 		if v, ok := now[field]; ok {
 			predictor[field] = v
 		}
+	}
+	if t, ok := was["transformer"]; ok {
+		data.Spec["transformer"] = t
 	}
 	same = reflect.DeepEqual(data.Spec, was)
 	delete(predictor, fieldCanary)

@@ -21,6 +21,7 @@ func TestRevert(t *testing.T) {
 		{"the scale is that of now", `{"predictor":{"minReplicas":4,"maxReplicas":9,"model":{"modelFormat":{"name":"onnx"},"storageUri":"pvc://a/2"}}}`, `{"predictor":{"maxReplicas":9,"minReplicas":4,"model":{"modelFormat":{"name":"onnx"},"storageUri":"pvc://a/1"}}}`, false},
 		{"the same spec in another order is the same", `{"predictor":{"model":{"storageUri":"pvc://a/1","modelFormat":{"name":"onnx"}},"minReplicas":4}}`, `{"predictor":{"minReplicas":4,"model":{"modelFormat":{"name":"onnx"},"storageUri":"pvc://a/1"}}}`, true},
 		{"a component that is refused goes", `{"predictor":{"model":{"modelFormat":{"name":"onnx"},"storageUri":"pvc://a/1"}},"explainer":{}}`, `{"predictor":{"model":{"modelFormat":{"name":"onnx"},"storageUri":"pvc://a/1"}}}`, false},
+		{"a transformer stays", `{"predictor":{"model":{"modelFormat":{"name":"onnx"},"storageUri":"pvc://a/2"}},"transformer":{"containers":[{"image":"a"}]}}`, `{"predictor":{"model":{"modelFormat":{"name":"onnx"},"storageUri":"pvc://a/1"}},"transformer":{"containers":[{"image":"a"}]}}`, false},
 		{"a predictor that is none is replaced", `{"predictor":null}`, `{"predictor":{"model":{"modelFormat":{"name":"onnx"},"storageUri":"pvc://a/1"}}}`, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -74,18 +74,23 @@ func (list *samples) UnmarshalJSON(raw []byte) error {
 }
 
 // get asks for what an answer of Prometheus has as its data.
-func get[T any](ctx context.Context, p *Prometheus, path string, params url.Values) (T, error) {
+func get[T any](ctx context.Context, p *Prometheus, path string, params url.Values) (data T, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	raw, err := p.ask(ctx, path, params)
+	if err != nil {
+		return data, err
+	}
+	return decode[T](raw)
+}
+
+func decode[T any](raw []byte) (T, error) {
 	var answer struct {
 		Status, Error string
 		Data          T
 	}
-	raw, err := p.ask(ctx, path, params)
-	if err != nil {
-		return answer.Data, err
-	}
-	if err = json.Unmarshal(raw, &answer); err == nil && answer.Status != "success" {
+	err := json.Unmarshal(raw, &answer)
+	if err == nil && answer.Status != "success" {
 		err = fmt.Errorf("its status is %q %s", answer.Status, answer.Error)
 	}
 	if err != nil {
@@ -97,16 +102,29 @@ func get[T any](ctx context.Context, p *Prometheus, path string, params url.Valu
 // result is the data of an answer to an expression.
 type result struct{ Result []series }
 
+// evaluated asks for what an expression gives.
+func (p *Prometheus) evaluated(ctx context.Context, path string, params url.Values) ([]series, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	raw, err := p.ask(ctx, path, params)
+	if err != nil {
+		return nil, err
+	}
+	if list, ok := quick(raw); ok {
+		return list, nil
+	}
+	data, err := decode[result](raw)
+	return data.Result, err
+}
+
 // at has an expression evaluated at one moment.
 func (p *Prometheus) at(ctx context.Context, expr string, t time.Time) ([]series, error) {
-	data, err := get[result](ctx, p, "api/v1/query", url.Values{"query": {expr}, "time": {seconds(t.UnixMilli())}})
-	return data.Result, err
+	return p.evaluated(ctx, "api/v1/query", url.Values{"query": {expr}, "time": {seconds(t.UnixMilli())}})
 }
 
 // over has an expression evaluated at many moments, from a time to another in milliseconds.
 func (p *Prometheus) over(ctx context.Context, expr string, from, to, step int64) ([]series, error) {
-	data, err := get[result](ctx, p, "api/v1/query_range", url.Values{"query": {expr}, "start": {seconds(from)}, "end": {seconds(to)}, "step": {seconds(step)}})
-	return data.Result, err
+	return p.evaluated(ctx, "api/v1/query_range", url.Values{"query": {expr}, "start": {seconds(from)}, "end": {seconds(to)}, "step": {seconds(step)}})
 }
 
 func seconds(millis int64) string { return strconv.FormatFloat(float64(millis)/1000, 'f', 3, 64) }

@@ -19,6 +19,8 @@ type Both struct {
 	Failed func(error)
 	// Lenient has its errors be warnings, so what the store has is answered.
 	Lenient bool
+	// Again is that the same expressions are evaluated again and again, a little later each time: answers are kept as far as they are needed again.
+	Again bool
 }
 
 // Querier implements storage.Queryable.
@@ -28,7 +30,7 @@ func (b *Both) Querier(from, to int64) (storage.Querier, error) {
 	if err != nil || other == nil {
 		return own, err
 	}
-	q := &Querier{of: other, from: from, to: to, lenient: b.Lenient, failed: b.Failed}
+	q := &Querier{of: other, from: from, to: to, lenient: b.Lenient, again: b.Again, failed: b.Failed}
 	return storage.NewMergeQuerier([]storage.Querier{own, q}, nil, store.Merge), nil
 }
 

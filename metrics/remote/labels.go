@@ -75,31 +75,37 @@ var holderLabels = []string{"namespace", "pod", "container"}
 // own are labels that a series would have in the store; ok is that it is of an exporter.
 type own struct {
 	labels.Labels
-	ok bool
+	text string // those that the Prometheus has, as JSON
+	ok   bool
 }
 
 // mostMapped is of how many series it is kept which labels they get.
 const mostMapped = 100_000
 
-// all are the labels that series of an answer would have in the store, in their order. Most are known, as they are asked for again and again.
-func (p *Prometheus) all(list []got) []own {
-	out := make([]own, len(list))
+// all are the series of an answer that are of exporters, in their order, with the labels that they would have in the store. Most labels are known, as they are asked for
+// again and again.
+func (p *Prometheus) all(list []got) []one {
+	out := make([]one, 0, len(list))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	put := putBy(p.targets)
 	for i := range list {
-		is, has := p.mapped[string(list[i].labels)]
-		if !has {
+		is := p.mapped[string(list[i].labels)]
+		if is == nil {
+			is = &own{text: string(list[i].labels)}
 			var ls labels.Labels
 			if json.Unmarshal(list[i].labels, &ls) == nil {
 				is.Labels, is.ok = p.labels(p.targets, put, ls)
 			}
 			if len(p.mapped) >= mostMapped {
 				clear(p.mapped)
+				p.kept.clear() // which goes by them
 			}
-			p.mapped[string(list[i].labels)] = is
+			p.mapped[is.text] = is
 		}
-		out[i] = is
+		if is.ok {
+			out = append(out, one{is, list[i].points})
+		}
 	}
 	return out
 }

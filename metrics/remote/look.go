@@ -23,8 +23,10 @@ type Prometheus struct {
 	mu      sync.Mutex
 	targets map[target]*known
 	names   map[string]bool // of metrics that these jobs have
-	mapped  map[string]own  // labels, by those that the Prometheus has, as JSON
+	mapped  map[string]*own // labels, by those that the Prometheus has, as JSON
 	down    error           // why it is not asked; nil is that it is
+
+	kept kept
 }
 
 // target is a job with an instance, as a Prometheus names what it reads.
@@ -45,13 +47,16 @@ type Options struct {
 
 // New is a Prometheus that has not been looked at. name is for people.
 func New(name string, ask Ask, o Options) *Prometheus {
-	return &Prometheus{Name: name, ask: ask, o: o, targets: map[target]*known{}, mapped: map[string]own{}}
+	return &Prometheus{Name: name, ask: ask, o: o, targets: map[target]*known{}, mapped: map[string]*own{}}
 }
 
 // SetDown notes that it does not answer, and why; nil is that it does. Lenient questions for its metrics then get a warning, and others nothing of it.
 func (p *Prometheus) SetDown(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if err != nil {
+		p.kept.clear()
+	}
 	p.down = err
 }
 
@@ -148,6 +153,7 @@ func (p *Prometheus) learn(ctx context.Context, now time.Time, found map[target]
 		if was := p.targets[t]; was == nil || was.instance != k.instance || !maps.Equal(was.labels, k.labels) {
 			p.targets[t] = k
 			clear(p.mapped)
+			p.kept.clear()
 		}
 	}
 	if p.names == nil {

@@ -1,13 +1,16 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/annotations"
@@ -27,6 +30,7 @@ type Querier struct {
 	of       *Prometheus
 	from, to int64
 	lenient  bool // an error is a warning
+	again    bool // the same is asked again and again, a little later each time
 	failed   func(error)
 }
 
@@ -36,14 +40,21 @@ func (q *Querier) Close() error { return nil }
 // Select implements storage.Querier.
 func (q *Querier) Select(ctx context.Context, _ bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
 	targets, put := q.of.known()
-	expr, ok := q.of.selector(targets, put, matchers)
+	asked := matchers
+	if q.again && hints != nil {
+		asked = byName(matchers)
+	}
+	expr, ok := q.of.selector(targets, put, asked)
+	if ok && q.again {
+		_, ok = q.of.selector(targets, put, matchers) // which may name another job
+	}
 	if !ok {
 		return &set{}
 	}
 	if down := q.of.isDown(); down != nil {
 		return q.without(down)
 	}
-	list, err := q.ask(ctx, hints, expr)
+	list, err := q.found(ctx, hints, expr)
 	if err != nil {
 		q.failed(err)
 		if !q.lenient {
@@ -51,15 +62,39 @@ func (q *Querier) Select(ctx context.Context, _ bool, hints *storage.SelectHints
 		}
 		return q.without(err)
 	}
+	slices.SortFunc(list, func(a, b one) int {
+		return cmp.Or(labels.Compare(a.of.Labels, b.of.Labels), strings.Compare(a.of.text, b.of.text))
+	})
 	out := &set{}
-	for i, is := range q.of.all(list) {
-		if is.ok && fits(is.Labels, matchers) {
-			out.list = append(out.list, store.NewSeries(is.Labels, list[i].points))
+	for i := 0; i < len(list); {
+		same := list[i : i+1] // an exporter whose pod has another name has others there
+		for i++; i < len(list) && labels.Equal(list[i].of.Labels, same[0].of.Labels); i++ {
+			same = same[:len(same)+1]
+		}
+		if fits(same[0].of.Labels, matchers) {
+			out.list = append(out.list, asOne(same))
 		}
 	}
-	slices.SortStableFunc(out.list, func(a, b storage.Series) int { return labels.Compare(a.Labels(), b.Labels()) })
-	out.list = slices.CompactFunc(out.list, func(a, b storage.Series) bool { return labels.Equal(a.Labels(), b.Labels()) })
 	return out
+}
+
+// asOne is series with the same labels as one.
+func asOne(list []one) storage.Series {
+	parts := make([]storage.Series, len(list))
+	for i, s := range list {
+		parts[i] = store.NewSeries(s.of.Labels, s.points)
+	}
+	return store.Merge(parts...)
+}
+
+// byName are those matchers that name one metric; if there is none, all of them.
+func byName(matchers []*labels.Matcher) []*labels.Matcher {
+	for _, m := range matchers {
+		if m.Name == model.MetricNameLabel && m.Type == labels.MatchEqual {
+			return []*labels.Matcher{m}
+		}
+	}
+	return matchers
 }
 
 // without is an answer of nothing, for people with a warning that says why.
@@ -77,21 +112,24 @@ type got struct {
 	points []store.Point
 }
 
-// ask gets series as they are needed: only their labels, their last samples, or samples on the ticks of the store, with an end where one is missing.
-func (q *Querier) ask(ctx context.Context, hints *storage.SelectHints, expr string) (out []got, err error) {
-	from, to := q.from, q.to
+// one is a series with the labels of the store.
+type one struct {
+	of     *own
+	points []store.Point
+}
+
+// found gets series of exporters as they are needed: only their labels, their last samples, or samples on the ticks of the store, with an end where one is missing.
+func (q *Querier) found(ctx context.Context, hints *storage.SelectHints, expr string) ([]one, error) {
 	if hints == nil {
-		return q.series(ctx, expr)
+		list, err := q.series(ctx, expr)
+		return q.of.all(list), err
 	}
+	from, to := q.from, q.to
 	if hints.Start != 0 || hints.End != 0 {
 		from, to = hints.Start, hints.End
 	}
 	if hints.Range == 0 && to-from <= lookback.Milliseconds() {
-		list, err := q.of.at(ctx, expr, time.UnixMilli(to))
-		for _, s := range list {
-			out = append(out, got{s.Metric, []store.Point{store.Point(s.Value)}})
-		}
-		return out, err
+		return q.moment(ctx, expr, to)
 	}
 	step := finest.Milliseconds()
 	if hints.Range == 0 {
@@ -102,15 +140,70 @@ func (q *Querier) ask(ctx context.Context, hints *storage.SelectHints, expr stri
 	if first > last {
 		return nil, nil
 	}
-	list, err := q.of.over(ctx, expr, first, last, step)
-	for _, s := range list {
-		out = append(out, got{s.Metric, withEnds(s.Values, last, step)})
+	list, err := q.window(ctx, expr, first, last, step)
+	for i := range list {
+		list[i].points = withEnds(list[i].points, last, step)
 	}
-	return out, err
+	return list, err
+}
+
+// moment gets the last samples at a time.
+func (q *Querier) moment(ctx context.Context, expr string, at int64) ([]one, error) {
+	if q.again {
+		if list, ok := q.of.kept.moment(expr, at); ok {
+			return list, nil
+		}
+	}
+	answer, err := q.of.at(ctx, expr, time.UnixMilli(at))
+	if err != nil {
+		return nil, err
+	}
+	points, list := make([]store.Point, len(answer)), make([]got, len(answer))
+	for i := range answer {
+		points[i] = store.Point(answer[i].Value)
+		list[i] = got{answer[i].Metric, points[i : i+1 : i+1]}
+	}
+	out := q.of.all(list)
+	if q.again {
+		q.of.kept.keepMoment(expr, at, out)
+	}
+	return out, nil
+}
+
+// window gets the samples at the ticks from a time to another. If the same is asked again later, only what may have changed is got.
+func (q *Querier) window(ctx context.Context, expr string, first, last, step int64) ([]one, error) {
+	if !q.again {
+		return q.ticks(ctx, expr, first, last, step)
+	}
+	key := windowKey{expr, last - first, step}
+	from, version := q.of.kept.since(key, first, last)
+	var list []one
+	var err error
+	if from <= last {
+		if list, err = q.ticks(ctx, expr, from, last, step); err != nil {
+			return nil, err
+		}
+	}
+	list, ok := q.of.kept.join(key, version, first, from, last, list)
+	if !ok {
+		return q.ticks(ctx, expr, first, last, step)
+	}
+	return list, nil
+}
+
+func (q *Querier) ticks(ctx context.Context, expr string, first, last, step int64) ([]one, error) {
+	answer, err := q.of.over(ctx, expr, first, last, step)
+	list := make([]got, 0, len(answer))
+	for i := range answer {
+		if s := &answer[i]; len(s.Values) > 0 {
+			list = append(list, got{s.Metric, s.Values})
+		}
+	}
+	return q.of.all(list), err
 }
 
 // withEnds are samples with an end where the next one is missing.
-func withEnds(list samples, last, step int64) []store.Point {
+func withEnds(list []store.Point, last, step int64) []store.Point {
 	out := make([]store.Point, 0, len(list)+1)
 	for _, s := range list {
 		if n := len(out); n > 0 && s.T > out[n-1].T+step {

@@ -74,7 +74,11 @@ func (w *world) give(t *testing.T, s *store.Store, v float64, series ...string) 
 // ask has the store and the Prometheus answer as one.
 func (w *world) ask(t *testing.T, expr string, lenient bool) string {
 	t.Helper()
-	b := &Both{Store: w.own, Other: func() *Prometheus { return w.p }, Failed: func(error) { w.failed++ }, Lenient: lenient}
+	return w.evaluate(t, expr, &Both{Store: w.own, Other: func() *Prometheus { return w.p }, Failed: func(error) { w.failed++ }, Lenient: lenient})
+}
+
+func (w *world) evaluate(t *testing.T, expr string, b *Both) string {
+	t.Helper()
 	q, err := w.engine.NewInstantQuery(t.Context(), b, nil, expr, w.at)
 	if err != nil {
 		t.Fatal(err)
@@ -325,5 +329,8 @@ func TestLabelsOfATargetThatChange(t *testing.T) {
 	w.look(t)
 	if got := w.ask(t, "DCGM_FI_DEV_GPU_TEMP", false); strings.Count(got, "=> 61") != 2 || strings.Contains(got, "dcgm-y") {
 		t.Errorf("it gives %q", got)
+	}
+	if got := w.ask(t, `count_over_time(DCGM_FI_DEV_GPU_TEMP{pod="trainer"}[5m])`, false); !strings.Contains(got, "=> 2 @") {
+		t.Errorf("of what it had before and has now it gives %q; want both", got)
 	}
 }

@@ -95,7 +95,7 @@ func holders() []Rule {
 			Summary:  "{{ $labels.kind }} {{ $labels.namespace }}/{{ $labels.workload }}{{ with $labels.user }} of {{ . }}{{ end }} holds GPU {{ $labels.gpu }} of {{ $labels.node }} and uses less than 10% of it",
 			Means:    "A pod holds a GPU, or a part of one, and for an hour has used less than 10% of that. Other pods cannot have the GPU, and it costs the same as a busy one.",
 			Look:     "`berth idle` lists idle holders with what they cost. `berth gpus` shows the GPU now. `kubectl logs` of the pod may show that it waits for data, has crashed without ending, or has finished.",
-			Do:       "Ask the user in the alert. Stop a notebook with `berth notebook stop`, delete what has finished, or give the workload a share of a GPU instead of a whole one ([GPU requests](../reference/gpu-requests.md)). Queues can [stop idle notebooks](../queues.md) by themselves.",
+			Do:       "Ask the user in the alert. If the pod works and its GPU still waits for data, [it can do something about that](../tasks/use-gpus-well.md). Stop a notebook with `berth notebook stop`, delete what has finished, or give the workload a share of a GPU instead of a whole one ([GPU requests](../reference/gpu-requests.md)). Queues can [stop idle notebooks](../queues.md) by themselves.",
 			Spurious: "A model server without requests is idle and may be meant to be. Give it a share, or silence the alert for its namespace.",
 		},
 		{

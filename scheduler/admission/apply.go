@@ -2,11 +2,9 @@ package admission
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -24,9 +22,6 @@ func Names() []string {
 func Policies(largestMiB int64) []Policy {
 	return []Policy{Requests(largestMiB), Warnings(), Workloads(), Traps()}
 }
-
-// ErrOtherScheduler says that the policies name another scheduler; see Apply.
-var ErrOtherScheduler = errors.New("another scheduler commits devices in this cluster")
 
 // Apply creates or updates the admission policy that lets only the scheduler write
 // committed devices; user is the scheduler's name to the API server. If the policy
@@ -46,16 +41,6 @@ func Apply(ctx context.Context, client kubernetes.Interface, user string, take b
 	return nil
 }
 
-// applyBinding creates a policy's binding. One that is there already stays: the
-// cluster's administrator may have narrowed it.
-func applyBinding(ctx context.Context, client kubernetes.Interface, binding *admissionv1.ValidatingAdmissionPolicyBinding) error {
-	_, err := client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Create(ctx, binding, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) {
-		return nil
-	}
-	return err
-}
-
 // ApplyRequests applies the admission policies that explain requests for GPUs that
 // no node can meet, in a cluster whose largest GPU has so much memory.
 func ApplyRequests(ctx context.Context, client kubernetes.Interface, largestMiB int64) error {
@@ -69,39 +54,6 @@ func ApplyRequests(ctx context.Context, client kubernetes.Interface, largestMiB 
 		}
 	}
 	return nil
-}
-
-// applyPolicy creates or updates one policy, with the annotation that names its
-// scheduler, if it has one.
-func applyPolicy(ctx context.Context, client kubernetes.Interface, policy *admissionv1.ValidatingAdmissionPolicy, user string, take bool) error {
-	if user != "" {
-		policy.Annotations = map[string]string{api.AnnotationScheduler: user}
-	}
-	policies := client.AdmissionregistrationV1().ValidatingAdmissionPolicies()
-	was, err := policies.Get(ctx, policy.Name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		_, err = policies.Create(ctx, policy, metav1.CreateOptions{})
-		if !apierrors.IsAlreadyExists(err) {
-			return err
-		}
-		// Another process of this scheduler created it first.
-		if was, err = policies.Get(ctx, policy.Name, metav1.GetOptions{}); err != nil {
-			return err
-		}
-	case err != nil:
-		return err
-	}
-	if other := was.Annotations[api.AnnotationScheduler]; other != "" && other != user && !take {
-		return fmt.Errorf("%w: policy %s lets %q alone do it, and this one is %q; stop that one and start this one with --take-over, or run it as that user",
-			ErrOtherScheduler, policy.Name, other, user)
-	}
-	policy.ResourceVersion = was.ResourceVersion
-	_, err = policies.Update(ctx, policy, metav1.UpdateOptions{})
-	if apierrors.IsConflict(err) {
-		return nil // another process of this scheduler has just done the same
-	}
-	return err
 }
 
 // ApplyUnbound is Apply for an API server that lets only the scheduler write devices

@@ -2,7 +2,6 @@ package admission
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -90,43 +89,4 @@ func mutatingVersion(d discovery.DiscoveryInterface) (string, error) {
 		}
 	}
 	return "", nil
-}
-
-// writer is a client of one resource, as far as put needs it.
-type writer[T any] interface {
-	Get(ctx context.Context, name string, o metav1.GetOptions) (T, error)
-	Create(ctx context.Context, object T, o metav1.CreateOptions) (T, error)
-	Update(ctx context.Context, object T, o metav1.UpdateOptions) (T, error)
-}
-
-// put creates or updates a policy, and creates its binding: one that is there already stays, as
-// the cluster's administrator may have narrowed it.
-func put[P, B metav1.Object](ctx context.Context, policies writer[P], bindings writer[B], policy P, binding B) error {
-	_, err := policies.Create(ctx, policy, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) {
-		was, readErr := policies.Get(ctx, policy.GetName(), metav1.GetOptions{})
-		if readErr != nil {
-			return readErr
-		}
-		policy.SetResourceVersion(was.GetResourceVersion())
-		if _, err = policies.Update(ctx, policy, metav1.UpdateOptions{}); apierrors.IsConflict(err) {
-			err = nil // another process of this scheduler has just done the same
-		}
-	}
-	if err != nil {
-		return err
-	}
-	if _, err := bindings.Create(ctx, binding, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		return err
-	}
-	return nil
-}
-
-// convert writes an object as one of another version with the same fields.
-func convert(from, to any) error {
-	raw, err := json.Marshal(from)
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(raw, to)
 }

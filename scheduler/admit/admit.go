@@ -132,22 +132,6 @@ func try(c *nodeindex.Cluster, cycle fwk.CycleState, a *quota.Ask) (no *fwk.Stat
 // PreFilterExtensions implements fwk.PreFilterPlugin.
 func (x *Queues) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// Reserve counts a pod that gets a node.
-func (x *Queues) Reserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
-	x.cluster.Quota.Reserve(pod, node)
-	return nil
-}
-
-// Unreserve takes back what Reserve has counted.
-func (x *Queues) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) {
-	x.cluster.Quota.Unreserve(pod)
-}
-
-// PostBind counts a pod that is bound, for the metrics of its queue.
-func (x *Queues) PostBind(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) {
-	x.cluster.Quota.Bound(pod)
-}
-
 // SignPod implements fwk.SignPlugin: quota is asked for pod by pod.
 func (x *Queues) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	if request.AsksForGPUs(pod) {

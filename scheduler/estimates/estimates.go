@@ -143,3 +143,35 @@ func gpus(w *workload) float64 {
 	n, _ := request.Counted(w.lead)
 	return float64(max(n, 1)) * float64(w.pods)
 }
+
+// The values of the labels of the metrics.
+const (
+	sizeSmall = "under-4"
+	sizeLarge = "4-and-more"
+
+	howWithin  = "within"  // it started when nine of ten were expected to have
+	howLate    = "late"    // it did not
+	howUnbound = "unbound" // that was not known
+	howUnknown = "unknown" // it had no estimate
+)
+
+// sizeOf is the size of a workload.
+func sizeOf(o *forecast.Outcome) string {
+	if o.Large() {
+		return sizeLarge
+	}
+	return sizeSmall
+}
+
+func resultOf(o *forecast.Outcome) result {
+	how := howWithin
+	switch {
+	case o.Estimated == forecast.Never:
+		how = howUnknown
+	case o.By == forecast.Never:
+		how = howUnbound
+	case o.Came > o.By:
+		how = howLate
+	}
+	return result{sizeOf(o), how}
+}

@@ -12,42 +12,10 @@ import (
 	"berth.dev/berth/core/forecast"
 )
 
-// The values of the labels of the metrics.
-const (
-	sizeSmall = "under-4"
-	sizeLarge = "4-and-more"
-
-	howWithin  = "within"  // it started when nine of ten were expected to have
-	howLate    = "late"    // it did not
-	howUnbound = "unbound" // that was not known
-	howUnknown = "unknown" // it had no estimate
-)
-
 var (
 	startError = metrics.NewDesc("berth_start_estimate_error_ratio", "Median error of the estimated waits of the last workloads that have started, as part of the wait, by their number of GPUs.", []string{"gpus"}, nil, metrics.ALPHA, "")
 	starts     = metrics.NewDesc("berth_start_estimates_total", "Workloads that have waited and started, by their number of GPUs and how that compares with the estimate at their submission.", []string{"gpus", "result"}, nil, metrics.ALPHA, "")
 )
-
-// sizeOf is the size of a workload.
-func sizeOf(o *forecast.Outcome) string {
-	if o.Large() {
-		return sizeLarge
-	}
-	return sizeSmall
-}
-
-func resultOf(o *forecast.Outcome) result {
-	how := howWithin
-	switch {
-	case o.Estimated == forecast.Never:
-		how = howUnknown
-	case o.By == forecast.Never:
-		how = howUnbound
-	case o.Came > o.By:
-		how = howLate
-	}
-	return result{sizeOf(o), how}
-}
 
 // collector is the metrics of estimates, read when they are asked for.
 type collector struct {

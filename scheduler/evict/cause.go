@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 
@@ -126,4 +127,22 @@ func inWords(pod *v1.Pod) string {
 		priority = *pod.Spec.Priority
 	}
 	return fmt.Sprintf("%s/%s of priority %d", pod.Namespace, pod.Name, priority)
+}
+
+// Victim is one pod that is evicted, or to be.
+type Victim struct {
+	Pod     *v1.Pod
+	Node    string
+	Budgets map[types.UID]string // the resourceVersion, at the time, of each disruption budget that it counts on
+	Reclaim *quota.Reclaim       // nil: it goes for another cause than the return of quota
+	Loses   string               // what its eviction loses, as a part of a sentence about it; "" is nothing worth a word
+	Evicted func()               // called when it has been evicted from its node; nil: no call
+}
+
+// Cause is why pods are evicted, in the words of conditions and events: for a pod that gets
+// what they have, or because their gang cannot go on.
+type Cause struct {
+	Pod  *v1.Pod // that gets it; nil: none does
+	Gang string  // the name of the gang, where Pod is nil
+	Why  string  // "it runs with 3 of the 4 pods that it needs"
 }

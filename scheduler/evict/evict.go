@@ -14,7 +14,6 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"berth.dev/berth/core/quota"
 	"berth.dev/berth/scheduler/state"
 )
 
@@ -41,16 +40,6 @@ type Evictor struct {
 	Again func()               // called when a pod that the API server kept may be tried again
 	Stays func(pods []*v1.Pod) // called with pods whose eviction had begun, and that are not evicted
 	Work  sync.WaitGroup
-}
-
-// Victim is one pod that is evicted, or to be.
-type Victim struct {
-	Pod     *v1.Pod
-	Node    string
-	Budgets map[types.UID]string // the resourceVersion, at the time, of each disruption budget that it counts on
-	Reclaim *quota.Reclaim       // nil: it goes for another cause than the return of quota
-	Loses   string               // what its eviction loses, as a part of a sentence about it; "" is nothing worth a word
-	Evicted func()               // called when it has been evicted from its node; nil: no call
 }
 
 // refusedVictim is a pod that the API server did not let go.
@@ -130,14 +119,6 @@ func (e *Evictor) pending(budget types.UID, version string) int {
 		}
 	}
 	return n
-}
-
-// Cause is why pods are evicted, in the words of conditions and events: for a pod that gets
-// what they have, or because their gang cannot go on.
-type Cause struct {
-	Pod  *v1.Pod // that gets it; nil: none does
-	Gang string  // the name of the gang, where Pod is nil
-	Why  string  // "it runs with 3 of the 4 pods that it needs"
 }
 
 // Evict evicts victims for a cause, and returns at once. From then on the victims are

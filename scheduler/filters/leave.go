@@ -9,14 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-
-	"berth.dev/berth/scheduler/nodeindex"
 )
-
-// NewMovable is New for a search for victims: pods leave their nodes, tentatively, by Leave.
-func NewMovable(ctx context.Context, pl *nodeindex.Planner, cycle fwk.CycleState, pods []*v1.Pod) (*Filters, error) {
-	return create(ctx, pl, cycle, pods, nil, true)
-}
 
 // Leave has bound pods leave their nodes, tentatively. Those that have left before and are not
 // among them come back.

@@ -92,14 +92,6 @@ func (t *Filters) filter(k *kind, node string) string {
 	return strings.Join(status.Reasons(), ", ")
 }
 
-// info returns a node as it is with what is placed there.
-func (t *Filters) info(node string) (fwk.NodeInfo, error) {
-	if c := t.copies[node]; c != nil {
-		return c, nil
-	}
-	return t.pl.All.Get(node)
-}
-
 // Place implements gang.Filters.
 func (t *Filters) Place(member, node int) { t.enter(placedPod{t.infos[member], t.pl.NodeName(node)}) }
 

@@ -13,10 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"berth.dev/berth/kube/devices"
 	"berth.dev/berth/kube/request"
 	"berth.dev/berth/scheduler/nodeindex"
 	"berth.dev/berth/scheduler/queue"
@@ -90,89 +88,6 @@ func (p *Plugin) Name() string { return Name }
 // PreFilterExtensions implements fwk.PreFilterPlugin. There are none: Filter
 // looks at the NodeInfo that it is given, whatever was added or removed.
 func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
-
-// Filter says whether the node has devices for the pod, one by one. A node that
-// publishes no devices is left to its kubelet.
-func (p *Plugin) Filter(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod, info fwk.NodeInfo) *fwk.Status {
-	w, ok := state.RequestOf(cycle)
-	if !ok || !w.Devices {
-		return nil
-	}
-	n := p.Cluster.Node(klog.FromContext(ctx), info)
-	switch {
-	case n.Err != nil:
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, n.Err.Error())
-	case w.Barred != 0 && state.Bars(devices.OfferOf(info.Node()), request.Asks(pod), w.Barred):
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, state.SharingBarred)
-	case n.Ledger == nil:
-		return n.Uncounted(pod, w, info)
-	}
-	if name := nodeindex.Missing(info.Node(), w.Resources()); name != "" {
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Insufficient "+name)
-	}
-	switch n.Fit(pod, w) {
-	case state.Fits, state.TooMany: // of the latter the node says what it has against it: see Reserve
-		return nil
-	case state.Full:
-		return fwk.NewStatus(fwk.Unschedulable, w.Lacks())
-	case state.Soon:
-		return fwk.NewStatus(fwk.Unschedulable, "devices held for the pod are not free yet")
-	default:
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, w.Lacks())
-	}
-}
-
-// Reserve chooses the devices: those held for the pod, else those that the
-// placement policy likes best, else, for what one request cannot describe, the
-// ledger's own pick. For a pod that asks a node for several shares which is
-// configured to give one (failRequestsGreaterThanOne) there are none to choose:
-// it is bound without, and the node refuses it as the option says.
-func (p *Plugin) Reserve(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
-	w, ok := state.RequestOf(cycle)
-	if !ok {
-		return nil
-	}
-	info, err := p.Handle.SnapshotSharedLister().NodeInfos().Get(nodeName)
-	if err != nil {
-		return fwk.AsStatus(fmt.Errorf("reserve devices on node %s: %w", nodeName, err))
-	}
-	log := klog.FromContext(ctx)
-	n := p.Cluster.Node(log, info)
-	if n.Err != nil {
-		return fwk.AsStatus(n.Err)
-	}
-	s := &p.Cluster.Index
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	at, named := s.Prefer(log, p.Cluster.State, info, pod, w)
-	if n.Ledger == nil || !w.Devices || n.Fit(pod, w) == state.TooMany {
-		p.Cluster.Reserved(pod.UID)
-		if at != nil && !w.Devices { // the view sees its CPU at once
-			s.View.Leave(&at.Node, pod.UID)
-			s.View.Enter(&at.Node, pod.UID, pod, nil, nil)
-			at.Version = -1
-		}
-		return nil
-	}
-	c, err := n.Choose(pod, w, named)
-	if err != nil {
-		return fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("node %s: %v", nodeName, err))
-	}
-	c.Warning = request.SeveralShares(pod, info.Node(), c.Named)
-	p.Cluster.Assume(c)
-	if at != nil {
-		s.View.Leave(&at.Node, pod.UID)
-		s.View.Enter(&at.Node, pod.UID, pod, c.Devices, nil)
-		at.Version = -1 // counted anew, also where the pod leaves before its NodeInfo shows it
-	}
-	return nil
-}
-
-// Unreserve gives the chosen devices back.
-func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) {
-	p.Cluster.GiveUp(pod.UID)
-	p.Cluster.Still(pod)
-}
 
 // SignPod implements fwk.SignPlugin: pods for which this plugin names a node are
 // each chosen for alone.

@@ -27,14 +27,6 @@ const (
 	dryRunTime   = 10 * time.Second      // then the bindings are sent
 )
 
-// dryRun is one question to the API server: whether it accepts the bindings of a gang.
-type dryRun struct {
-	done     chan struct{}
-	at       time.Time // of the answer
-	rejected types.UID // the member; "" is none
-	err      error     // why
-}
-
 // fresh reports whether the answer, or the one to come, still counts.
 func (d *dryRun) fresh(now time.Time) bool {
 	select {

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"berth.dev/berth/core/gang"
 	"berth.dev/berth/core/queue"
@@ -16,7 +17,6 @@ import (
 	"berth.dev/berth/scheduler/gang/conditions"
 	"berth.dev/berth/scheduler/gangsize"
 	"berth.dev/berth/scheduler/nodeindex"
-	"berth.dev/berth/scheduler/state"
 )
 
 // Manager runs the gang.Machine of one scheduler, for all of its profiles: it
@@ -55,93 +55,6 @@ func NewManager() *Manager {
 	}
 }
 
-// Happened feeds an event to the machine and does what it says.
-func (b *Manager) Happened(e gang.Event) gang.Answer {
-	b.mu.Lock()
-	do := b.step(e)
-	b.mu.Unlock()
-	b.do(&do)
-	return do.Answer
-}
-
-// actions are what the machine says, with the pods to wake.
-type actions struct {
-	gang.Actions
-	wake, evict []*v1.Pod
-}
-
-// step feeds an event to the machine, with mu held. What it returns is to be done
-// once mu is free.
-func (b *Manager) step(e gang.Event) actions {
-	do := actions{Actions: b.machine.Step(e, time.Now())}
-	for _, r := range do.Ranks {
-		b.rank(r)
-	}
-	for _, uid := range do.Wake {
-		if pod := b.pods[types.UID(uid)]; pod != nil {
-			do.wake = append(do.wake, pod)
-		}
-	}
-	if do.Evict != nil {
-		do.evict = b.running(do.Evict)
-	}
-	if do.Changed {
-		b.conditions.Changed()
-	}
-	b.setTimer(do.WakeAt)
-	return do
-}
-
-// do does what the machine says, without mu.
-func (b *Manager) do(a *actions) {
-	for _, uid := range a.Permit {
-		b.let(types.UID(uid))
-	}
-	for _, uid := range a.Release {
-		b.state.Release(types.UID(uid))
-	}
-	for _, uid := range a.Leave {
-		b.state.Waiting.Leave(types.UID(uid))
-	}
-	for _, back := range a.Return {
-		b.state.Waits.Note(types.UID(back.UID), queue.Gang)
-		b.reject(types.UID(back.UID), back.Reason)
-	}
-	if len(a.wake) > 0 {
-		b.wake(a.wake)
-	}
-	if a.Evict != nil {
-		b.release(a.Evict, a.evict)
-	}
-	for _, key := range a.Ended {
-		if b.room != nil {
-			b.room.GangEnded(key)
-		}
-	}
-}
-
-// setTimer has the timer fire at a time, with mu held; zero is never.
-func (b *Manager) setTimer(at time.Time) {
-	if at.Equal(b.wakeAt) {
-		return
-	}
-	if b.timer != nil {
-		b.timer.Stop()
-	}
-	if b.timer, b.wakeAt = nil, at; !at.IsZero() {
-		b.timer = time.AfterFunc(time.Until(at), b.timeReached)
-	}
-}
-
-// timeReached is what the timer does.
-func (b *Manager) timeReached() {
-	b.mu.Lock()
-	b.setTimer(time.Time{})
-	do := b.step(gang.Time{})
-	b.mu.Unlock()
-	b.do(&do)
-}
-
 // ticketOf is what decides when it is a pod's turn.
 func (b *Manager) ticketOf(pod *v1.Pod) queue.Ticket {
 	t := request.TicketOf(pod)
@@ -153,23 +66,6 @@ func (b *Manager) ticketOf(pod *v1.Pod) queue.Ticket {
 		t.Gang, t.Order, t.Partial, t.Over = r.Oldest, r.Order, r.Partial, r.Over
 	}
 	return t
-}
-
-// rank notes where a member stands in the queue, with mu held.
-func (b *Manager) rank(r gang.Rank) {
-	uid := types.UID(r.UID)
-	if r.Ends {
-		if _, had := b.ranks.LoadAndDelete(uid); had {
-			b.ranked.Add(-1)
-		}
-		return
-	}
-	if _, had := b.ranks.Swap(uid, r); !had {
-		b.ranked.Add(1)
-	}
-	if b.state != nil {
-		b.state.Waiting.Rank(uid)
-	}
 }
 
 // nameOf is the name of the gang of a member.
@@ -212,28 +108,51 @@ func (b *Manager) keeps(uid types.UID) bool {
 	return keeps
 }
 
-// answered notes that a binding of a pod came to nothing, and why. It returns the name of
-// the gang that runs without the pod until it is sent again, or "", and why the gang is not
-// released if it should be.
-func (b *Manager) answered(uid types.UID, why error) (name, also string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	name, keeps := b.machine.Keeps(string(uid), time.Now())
-	if !keeps {
-		return "", ""
-	}
-	b.step(gang.Answered{UID: string(uid), Refused: state.Refused(why), Reason: why.Error()})
-	if !b.machine.Runs(string(uid)) {
-		return "", ""
-	}
-	if stuck := b.machine.Stuck(string(uid)); stuck != "" {
-		also = ", and " + stuck
-	}
-	return name, also
+// Room makes room for gangs that do not fit.
+type Room interface {
+	// RoomForGang says what the leader of a gang waits for that room is made for,
+	// "" if for nothing. If the room has become the gang's plan, order is as in Manager.Placed.
+	RoomForGang(ctx context.Context, manager *Manager, pod *v1.Pod) (waits string, is queue.Wait, order []string)
+	// makeRoomForGang makes room for the gang that a pod leads. A nil status is
+	// that there is nothing to do.
+	MakeRoomForGang(ctx context.Context, cycle fwk.CycleState, manager *Manager, pod *v1.Pod) (*fwk.PostFilterResult, *fwk.Status)
+	// GangEnded forgets what is kept for a gang, by its key, of which no pod is left.
+	GangEnded(key string)
+	// EvictGang evicts the pods of a gang that cannot go on, all of them or none, and
+	// returns at once. kept is called with the reason if they must stay.
+	EvictGang(ctx context.Context, e *gang.Evict, pods []*v1.Pod, kept func(why string))
 }
 
-// Unkept notes that places are free that were kept for others.
-func (b *Manager) Unkept() { b.Happened(gang.Unkept{}) }
+// dryRun is one question to the API server: whether it accepts the bindings of a gang.
+type dryRun struct {
+	done     chan struct{}
+	at       time.Time // of the answer
+	rejected types.UID // the member; "" is none
+	err      error     // why
+}
 
-// Broken notes that what was held for a pod went to others.
-func (b *Manager) Broken(uid types.UID) { b.Happened(gang.HoldLost{UID: string(uid)}) }
+// done is a pod that has done its work: its gang, and its name.
+type done struct{ gang, name string }
+
+// evictsBy notes what evicts the members of gangs that are released.
+func (b *Manager) evictsBy(room Room) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.room == nil {
+		b.room = room
+	}
+}
+
+// also is what else is to be said of a gang that does not fit: what the API server rejects of it,
+// and why it is not released although it runs with fewer pods than it needs; or "".
+func (b *Manager) also(uid types.UID) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if why := b.machine.Stuck(string(uid)); why != "" {
+		return "; others of the gang run, and " + why
+	}
+	if why := b.machine.Rejected(string(uid)); why != "" {
+		return "; " + why
+	}
+	return ""
+}

@@ -14,6 +14,7 @@ import (
 	"berth.dev/berth/kube/request"
 	"berth.dev/berth/scheduler/filters"
 	"berth.dev/berth/scheduler/nodeindex"
+	"berth.dev/berth/scheduler/state"
 )
 
 // outcome is what a plan for a task came to.
@@ -134,4 +135,53 @@ func foremost(checks *filters.Filters, whole *gang.Gang, plan *gang.Plan, leader
 	}
 	plan.Placed[first], plan.Placed[leader] = plan.Placed[leader], plan.Placed[first]
 	plan.Order[0], plan.Order[at] = leader, first
+}
+
+// Task is what is to be planned of a gang, with its pods.
+type Task struct {
+	*gang.Task
+	Pods []*v1.Pod // in the order of Task.Members, which is that of request.FewestFirst
+	Name string    // "namespace/name" of the gang
+}
+
+// hold holds what is planned, all of it or nothing. wrong is the member whose
+// devices cannot be held.
+func (g *Plans) hold(pl *nodeindex.Planner, task *Task, plan *gang.Plan) (nodes map[types.UID]string, wrong int, err error) {
+	nodes = map[types.UID]string{}
+	why := "gang " + task.Name
+	for i, pod := range task.Pods {
+		at := plan.Placed[i]
+		if at.Node < 0 {
+			continue
+		}
+		if err := pl.Hold(pod, at, why); err != nil {
+			for uid := range nodes {
+				pl.Release(uid)
+			}
+			return nil, i, fmt.Errorf("hold the devices of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		}
+		pl.P.Cluster.Waiting.Leave(pod.UID)
+		nodes[pod.UID] = pl.NodeName(at.Node)
+	}
+	return nodes, -1, nil
+}
+
+// unfitText says why a gang does not fit. For the member that there is no room
+// for it has the words of the scheduler's own messages.
+func unfitText(pl *nodeindex.Planner, task *Task, no *gang.Refusal) string {
+	name, of := task.Gang.Name, len(task.Pods)
+	if no.Apart {
+		return fmt.Sprintf("gang %s: its %d pods fit, but not within one %s", name, no.Need, task.Gang.Within)
+	}
+	text := fmt.Sprintf("gang %s: %d of %d pods fit together", name, no.Fit, of)
+	if no.Need < of {
+		text += fmt.Sprintf(" and %d must", no.Need)
+	}
+	if no.Member < 0 || len(no.Nodes)+len(no.Filtered) == 0 {
+		return text
+	}
+	pod := task.Pods[no.Member]
+	w := state.NewRequest(pod, request.Parts(pod))
+	w.Request = pl.Request(pod)
+	return text + ", for the next: " + w.Explain(no.Nodes, no.Filtered...)
 }

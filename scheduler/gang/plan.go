@@ -23,13 +23,6 @@ import (
 	"berth.dev/berth/scheduler/state"
 )
 
-// Task is what is to be planned of a gang, with its pods.
-type Task struct {
-	*gang.Task
-	Pods []*v1.Pod // in the order of Task.Members, which is that of request.FewestFirst
-	Name string    // "namespace/name" of the gang
-}
-
 // Task returns what pod is to plan, or why it must wait: see gang.Machine.Task.
 func (b *Manager) Task(pod *v1.Pod, paced bool) (task *Task, text string) {
 	b.mu.Lock()
@@ -154,48 +147,6 @@ func (t turn) Clone() fwk.StateData { return t }
 // PreFilterExtensions implements fwk.PreFilterPlugin.
 func (g *Plans) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// hold holds what is planned, all of it or nothing. wrong is the member whose
-// devices cannot be held.
-func (g *Plans) hold(pl *nodeindex.Planner, task *Task, plan *gang.Plan) (nodes map[types.UID]string, wrong int, err error) {
-	nodes = map[types.UID]string{}
-	why := "gang " + task.Name
-	for i, pod := range task.Pods {
-		at := plan.Placed[i]
-		if at.Node < 0 {
-			continue
-		}
-		if err := pl.Hold(pod, at, why); err != nil {
-			for uid := range nodes {
-				pl.Release(uid)
-			}
-			return nil, i, fmt.Errorf("hold the devices of pod %s/%s: %w", pod.Namespace, pod.Name, err)
-		}
-		pl.P.Cluster.Waiting.Leave(pod.UID)
-		nodes[pod.UID] = pl.NodeName(at.Node)
-	}
-	return nodes, -1, nil
-}
-
-// unfitText says why a gang does not fit. For the member that there is no room
-// for it has the words of the scheduler's own messages.
-func unfitText(pl *nodeindex.Planner, task *Task, no *gang.Refusal) string {
-	name, of := task.Gang.Name, len(task.Pods)
-	if no.Apart {
-		return fmt.Sprintf("gang %s: its %d pods fit, but not within one %s", name, no.Need, task.Gang.Within)
-	}
-	text := fmt.Sprintf("gang %s: %d of %d pods fit together", name, no.Fit, of)
-	if no.Need < of {
-		text += fmt.Sprintf(" and %d must", no.Need)
-	}
-	if no.Member < 0 || len(no.Nodes)+len(no.Filtered) == 0 {
-		return text
-	}
-	pod := task.Pods[no.Member]
-	w := state.NewRequest(pod, request.Parts(pod))
-	w.Request = pl.Request(pod)
-	return text + ", for the next: " + w.Explain(no.Nodes, no.Filtered...)
-}
-
 // Placed notes where the members of a task go, and wakes them. They are tried in an
 // order, if it is not nil.
 func (b *Manager) Placed(pod *v1.Pod, task *Task, nodes map[types.UID]string, order []string) {
@@ -218,27 +169,6 @@ func (g *Plans) elsewhere(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod
 	}
 	g.manager.Happened(gang.Moved{UID: string(pod.UID), Node: plan.nodes[pod.UID]})
 	return plan.nodes[pod.UID]
-}
-
-// roomMade looks at what has happened to a pod or a node, old before and now
-// after it: it may have made enough room for the gang that a pod leads. Then the
-// leader is woken. It reports whether the pod is to be tried for another reason, as
-// it is of no gang. The leader is not queued by the scheduler, which would let it
-// wait longer after each refusal.
-func (b *Manager) roomMade(uid types.UID, old, now any) bool {
-	if !b.knows(uid) {
-		return true
-	}
-	e := gang.Freed{UID: string(uid)}
-	gone, was := old.(*v1.Pod)
-	switch _, is := now.(*v1.Node); {
-	case was && now == nil:
-		e.Ended, e.Milli, e.Priority = true, request.FreedMilli(gone), request.Priority(gone)
-	case !is:
-		e.Other = true
-	}
-	b.Happened(e)
-	return false
 }
 
 // PostFilter implements fwk.PostFilterPlugin. A member that a filter refused on

@@ -40,6 +40,14 @@ func (d *Cluster) Gone(uid types.UID) {
 	}
 }
 
+// Resolved calls those who may have what was held or in doubt until now.
+func (d *Cluster) Resolved() {
+	d.Waiting.Wake()
+	for _, pod := range d.Refused.Which(func(o Obstacles) bool { return o.doubt }) {
+		d.Waiting.Call(pod)
+	}
+}
+
 // Still reports whether a pod exists of which something was just noted: what is held for
 // it, or that it waits. Where it was deleted while it was being decided about, its
 // delete event may have come before the note, and none comes after it: so it is
@@ -51,12 +59,4 @@ func (d *Cluster) Still(pod *v1.Pod) bool {
 	}
 	d.Gone(pod.UID)
 	return false
-}
-
-// Resolved calls those who may have what was held or in doubt until now.
-func (d *Cluster) Resolved() {
-	d.Waiting.Wake()
-	for _, pod := range d.Refused.Which(func(o Obstacles) bool { return o.doubt }) {
-		d.Waiting.Call(pod)
-	}
 }

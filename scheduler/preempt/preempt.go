@@ -6,12 +6,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -24,48 +22,11 @@ import (
 	"berth.dev/berth/scheduler/evict"
 	"berth.dev/berth/scheduler/fit"
 	"berth.dev/berth/scheduler/nodeindex"
-	"berth.dev/berth/scheduler/preempt/candidates"
 	schedulerqueue "berth.dev/berth/scheduler/queue"
 	"berth.dev/berth/scheduler/quota"
 	"berth.dev/berth/scheduler/reserve"
-	"berth.dev/berth/scheduler/runtimes"
 	quotas "berth.dev/berth/scheduler/state"
 )
-
-// PreemptionName is the name of the plugin that makes room, in the scheduler's
-// configuration. It must come before DefaultPreemption, to which it leaves pods
-// that ask for no GPU.
-const PreemptionName = "BerthPreemption"
-
-// Preemption makes room for pods with GPUs that fit nowhere, in one profile of
-// the scheduler: it evicts the pods of lower priority that stand in their way,
-// chosen by package preemption so that what they free are devices that the pod
-// can have, and keeps those for it by a hold until it gets them.
-//
-// It breaks no disruption budget. It does nothing for a pod whose
-// preemptionPolicy is Never, and nothing more for one whose room is being made.
-type Preemption struct {
-	p *nodeindex.Profile // of the same profile: sees the nodes, keeps the holds
-	*preemptions
-}
-
-// preemptions is what the profiles of one scheduler share.
-type preemptions struct {
-	*evict.Evictor
-	*reserve.Rooms
-	cluster      *nodeindex.Cluster
-	reservations *reserve.Reservations
-	refused      *nodeindex.RefusedRoom
-	nodes        *candidates.Cache
-	searches     *nodeindex.Searches
-	times        *runtimes.Times
-	lines        *schedulerqueue.Lines
-	budgets      *evict.Budgets  // nil: no profile has the plugin
-	broken       func(types.UID) // told of pods whose holds went to others
-	least        func(gang string) int
-	once         sync.Once
-	err          error
-}
 
 // The extension points that Preemption is in.
 var (
@@ -73,18 +34,6 @@ var (
 	_ fwk.PostBindPlugin    = &Preemption{}
 	_ fwk.EnqueueExtensions = &Preemption{}
 )
-
-// NewPreemptions returns what the profiles of one scheduler share: the evictions under
-// way and the searches for victims. broken is called with the UID of a pod whose room
-// is lost; least returns how many members a gang needs, by its key, or 0; unkept is called
-// when reservations end.
-func NewPreemptions(c *nodeindex.Cluster, broken func(types.UID), least func(gang string) int, unkept func()) *preemptions {
-	rooms, evictor := reserve.NewRooms(), evict.NewEvictor()
-	return &preemptions{
-		Evictor: evictor, Rooms: rooms, cluster: c, nodes: candidates.NewCache(evictor, least, c.Times), times: c.Times, lines: c.Waiting, searches: nodeindex.NewSearches(), refused: c.Refused, broken: broken, least: least,
-		reservations: reserve.New(c, rooms, unkept),
-	}
-}
 
 // NewPreemption makes the plugin for the profiles of one scheduler, of c.
 func NewPreemption(d *nodeindex.Cluster, m *preemptions) nodeindex.Maker {
@@ -224,20 +173,6 @@ func (x *Preemption) PostBind(_ context.Context, _ fwk.CycleState, pod *v1.Pod, 
 	x.refused.Drop(pod.UID)
 }
 
-// neverText is said of a pod that evicts no other.
-const neverText = "preemption: not eligible due to preemptionPolicy=Never."
-
-// gangKey is the key of a gang; "" for nil.
-func gangKey(g *request.Gang) string {
-	if g == nil {
-		return ""
-	}
-	return g.Key
-}
-
-// holdPreemption is why devices are held for a pod that room is made for.
-const holdPreemption = "preemption"
-
 // waiting gives the room that is being made for a pod, and how many are still
 // there. There is none if the pod's hold is gone, or if one of those it waits for is not evicted after all. Where the quotas refuse the pod and count some that have left the
 // nodes, these are there: the quotas call the pod when they hear of it.
@@ -259,9 +194,4 @@ func (x *Preemption) waiting(cycle fwk.CycleState, pod *v1.Pod) (int, *reserve.R
 // held reports whether something is still held for a pod of a room, which may be nil.
 func (x *Preemption) held(m *reserve.Room) bool {
 	return m != nil && slices.ContainsFunc(m.Pods, func(pod *v1.Pod) bool { return x.p.Cluster.HoldOf(pod.UID) != nil })
-}
-
-// nominate makes a result that sets the pod's nominated node.
-func nominate(node string) *fwk.PostFilterResult {
-	return &fwk.PostFilterResult{NominatingInfo: &fwk.NominatingInfo{NominatedNodeName: node, NominatingMode: fwk.ModeOverride}}
 }

@@ -1,7 +1,6 @@
 package preempt
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -55,85 +54,15 @@ func (x *Preemption) claim(s *candidates.List, w *preemptor) (claim *quota.Claim
 	return claim, later
 }
 
-// owing is claim for a w whose plan evicts no pods, before payBack: it is nil where there is quota for w, which is the usual case, since
+// owing is claim for a w whose plan evicts no pods, before candidates.List.PayBack: it is nil where there is quota for w, which is the usual case, since
 // what the quotas say of each holder is of no use then.
 func (x *Preemption) owing(pl *nodeindex.Planner, s *candidates.List, w *preemptor, plan *preemption.Plan) *quota.Claim {
 	claim := x.p.Cluster.Quota.Claim(w.asks)
-	if claim == nil || claim.Affords(kindOf(pl, claim, plan)) {
+	if claim == nil || claim.Affords(candidates.KindOf(pl, claim, plan)) {
 		return nil
 	}
 	claim, _ = x.claim(s, w)
 	return claim
-}
-
-// kindOf is the kind of the GPUs that a plan has for a claim; zero is not known.
-func kindOf(pl *nodeindex.Planner, claim *quota.Claim, plan *preemption.Plan) (kind quotas.Kind) {
-	for _, p := range plan.Placements {
-		if p.Node >= 0 && len(p.Devices) > 0 {
-			kind = claim.Kind(pl.Object(p.Node))
-		}
-	}
-	return kind
-}
-
-// protected has the claim tried again when some of those that are protected from it are not any longer, and
-// says so; "" is that none are.
-func protected(claim *quota.Claim, later time.Time) string {
-	wait := time.Until(later)
-	if later.IsZero() || wait <= 0 {
-		return ""
-	}
-	claim.Again(later)
-	return fmt.Sprintf("quota: others run with borrowed quota and are protected for %s more", wait.Round(time.Second))
-}
-
-// payBack adds to a plan pods whose end leaves the claim the quota that it asks for. It
-// returns why there are none.
-func payBack(pl *nodeindex.Planner, s *candidates.List, claim *quota.Claim, plan *preemption.Plan) (why string) {
-	if claim == nil {
-		return ""
-	}
-	at, r := map[string]preemption.ID{}, quota.Room{Kept: map[string]bool{}, Going: map[string]bool{}}
-	for i := range s.Pods {
-		for k, pod := range s.Pods[i] {
-			at[string(pod.UID)] = preemption.ID{Node: i, Holder: k}
-			switch h := &s.Cluster.Holders[i][k]; {
-			case h.Leaving:
-				r.Going[string(pod.UID)] = true
-			case h.Fixed:
-				r.Kept[string(pod.UID)] = true
-			}
-		}
-	}
-	r.Budgets = func(pod string) []int {
-		id, there := at[pod]
-		if !there {
-			return nil
-		}
-		return s.Cluster.Holders[id.Node][id.Holder].Budgets
-	}
-	r.There = func(pod string) bool { _, there := at[pod]; return there }
-	for _, id := range slices.Concat(plan.Victims, plan.Awaited) {
-		r.Gone = append(r.Gone, string(s.Pod(id).UID))
-	}
-	r.Kind, r.Allowed = kindOf(pl, claim, plan), s.Cluster.Budgets
-	more, later, ok := claim.Victims(&r)
-	if !ok {
-		if why := protected(claim, later); why != "" {
-			return why
-		}
-		return "quota: no pods may be evicted for the quota that it needs"
-	}
-	for _, pod := range more {
-		id := at[pod]
-		if s.Cluster.Holders[id.Node][id.Holder].Leaving {
-			plan.Awaited = append(plan.Awaited, id)
-		} else {
-			plan.Victims = append(plan.Victims, id)
-		}
-	}
-	slices.SortFunc(plan.Victims, preemption.ID.Compare)
-	return ""
 }
 
 // queueOf is equal for pods that count on the same quota.

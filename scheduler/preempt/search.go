@@ -67,7 +67,7 @@ func (x *Preemption) find(pl *nodeindex.Planner, w *preemptor, barred map[string
 	if !ok {
 		_, kept := x.Known(now)
 		out := &outcome{refusal: refusalText(&why), short: why.ShortMilli, against: nodeindex.ObstaclesTo(&why, len(kept), x.p.Cluster.InDoubt())}
-		if until := protected(claim, later); until != "" && !w.awaits {
+		if until := candidates.Protected(claim, later); until != "" && !w.awaits {
 			out.refusal = until
 		} else if len(barred) == 0 && w.every && !disallowed && !w.awaits && !w.filtered {
 			x.searches.Note(key, nodeindex.Search{State: state, Text: out.refusal, Short: out.short, Against: out.against, At: now})
@@ -77,7 +77,7 @@ func (x *Preemption) find(pl *nodeindex.Planner, w *preemptor, barred map[string
 	if w.awaits {
 		claim = x.owing(pl, s, w, &plan)
 	}
-	if why := payBack(pl, s, claim, &plan); why != "" {
+	if why := s.PayBack(pl, claim, &plan); why != "" {
 		return s, &outcome{refusal: why, against: nodeindex.Obstacles{Kept: true, Others: true}}, nil
 	}
 	out := &outcome{plan: plan, claim: claim, nodes: make([]string, len(w.pods))}

@@ -11,9 +11,6 @@ import (
 	"berth.dev/berth/scheduler/quota/metrics"
 )
 
-// mostEvicted is how many workloads the status of a queue lists.
-const mostEvicted = 256
-
 // Return is the eviction of a pod that returns quota.
 type Return struct {
 	quota.Reclaim
@@ -59,19 +56,6 @@ func (r *Return) Done() {
 // If it fails, it is called again.
 func (q *Quota) SaveEvicted(save func(queue string, list []quota.Evicted) error) {
 	q.evictions.To(save)
-}
-
-// evictedOf returns the workloads of queues that were evicted lately.
-func (q *Quota) evictedOf(queues []string) map[string][]quota.Evicted {
-	if !q.enter() {
-		return nil
-	}
-	defer q.mu.Unlock()
-	out := make(map[string][]quota.Evicted, len(queues))
-	for _, name := range queues {
-		out[name] = q.book.EvictedOf(name, mostEvicted, time.Now())
-	}
-	return out
 }
 
 // SetUsed sets what queues and their users have used in the past, and which workloads were evicted to

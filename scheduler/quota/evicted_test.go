@@ -30,7 +30,7 @@ func lend() *Quota {
 		return []quota.Quota{{Resource: quota.GPUs, Nominal: n * quota.Whole, Borrowing: quota.Unlimited, Lending: quota.Unlimited}}
 	}
 	pieces := []quota.Piece{{Devices: 1, Parts: quota.Whole}}
-	q.SetQueues([]quota.Spec{{Name: "org", Quotas: gpus(4)}, {Name: "red", Parent: "org", Quotas: gpus(2)}, {Name: "blue", Parent: "org", Quotas: gpus(2)}}, Reader{
+	q.SetQueues([]quota.Spec{{Name: "org", Quotas: gpus(4)}, {Name: "red", Parent: "org", Quotas: gpus(2)}, {Name: "blue", Parent: "org", Quotas: gpus(2)}}, queues.Reader{
 		Queue: func(p *v1.Pod) string { return p.Namespace }, User: func(*v1.Pod) string { return "" },
 		Held: func(*v1.Pod, string) []quota.Piece { return pieces },
 		Asked: func(p *v1.Pod, _ sharing.Ways) (quota.Pod, []quota.Kind) {

@@ -26,7 +26,7 @@ func TestTheLineIsOrderedByWorkloadPriorityClasses(t *testing.T) {
 	}
 	pieces := []quota.Piece{{Devices: 1, Parts: quota.Whole}}
 	know := func(lines queues.LinePriorities) {
-		q.SetQueues([]quota.Spec{{Name: "red", Quotas: []quota.Quota{{Resource: quota.GPUs, Nominal: quota.Whole, Borrowing: quota.Unlimited, Lending: quota.Unlimited}}}}, Reader{
+		q.SetQueues([]quota.Spec{{Name: "red", Quotas: []quota.Quota{{Resource: quota.GPUs, Nominal: quota.Whole, Borrowing: quota.Unlimited, Lending: quota.Unlimited}}}}, queues.Reader{
 			Queue: func(*v1.Pod) string { return "red" }, User: func(*v1.Pod) string { return "" }, Held: func(*v1.Pod, string) []quota.Piece { return pieces },
 			Asked: func(p *v1.Pod, _ sharing.Ways) (quota.Pod, []quota.Kind) {
 				return quota.Pod{ID: string(p.UID), Pieces: pieces}, nil

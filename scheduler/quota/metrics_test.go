@@ -10,6 +10,7 @@ import (
 	"k8s.io/component-base/metrics/testutil"
 
 	"berth.dev/berth/core/quota"
+	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/kube/request"
 	"berth.dev/berth/scheduler/quota/metrics"
 )
@@ -97,7 +98,7 @@ berth_queue_admissions_total{queue="red"} 3
 		if err := testutil.CustomCollectAndCompare(metrics.NewCollector(q.look, time.Now), strings.NewReader(left), "berth_queue_nominal_gpus", "berth_queue_admissions_total"); err != nil {
 			t.Errorf("after queues were deleted: %v", err)
 		}
-		q.SetQueues(nil, Reader{})
+		q.SetQueues(nil, queues.Reader{})
 		q.Bound(&v1.Pod{})
 		if err := testutil.CustomCollectAndCompare(metrics.NewCollector(q.look, time.Now), strings.NewReader(""), families...); err != nil {
 			t.Errorf("without Queues: %v", err)

@@ -13,6 +13,7 @@ import (
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/quota"
 	"berth.dev/berth/core/sharing"
+	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/kube/request"
 )
 
@@ -42,7 +43,7 @@ func TestAGangOfTwoQueuesIsTriedAgainWhenAMemberGoes(t *testing.T) {
 			return quota.Spec{Name: name, Quotas: []quota.Quota{{Resource: quota.GPUs, Nominal: 8 * quota.Whole, Borrowing: quota.Unlimited, Lending: quota.Unlimited}}}
 		}
 		pieces := []quota.Piece{{Devices: 1, Parts: quota.Whole}}
-		q.SetQueues([]quota.Spec{spec("red"), spec("blue")}, Reader{
+		q.SetQueues([]quota.Spec{spec("red"), spec("blue")}, queues.Reader{
 			Queue: func(p *v1.Pod) string { return p.Labels[api.LabelQueue] }, User: func(*v1.Pod) string { return "" },
 			Held: func(*v1.Pod, string) []quota.Piece { return pieces },
 			Asked: func(p *v1.Pod, _ sharing.Ways) (quota.Pod, []quota.Kind) {

@@ -18,22 +18,6 @@ func (q *Quota) ObjectsFrom(open, call func()) {
 	q.objects.From(open, call)
 }
 
-// wakeObjects makes the calls of ObjectsFrom that are due, without mu.
-func (q *Quota) wakeObjects() {
-	if !q.On() {
-		return
-	}
-	q.mu.Lock()
-	open, call := q.objects.Due()
-	q.mu.Unlock()
-	if open != nil {
-		open()
-	}
-	if call != nil {
-		call()
-	}
-}
-
 // Turns returns the objects whose turn may have come since the last call, sorted. For some of them
 // quota is kept for a while: each is to be asked about by Stand.
 func (q *Quota) Turns() []types.UID {

@@ -9,60 +9,14 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/core/quota"
-	"berth.dev/berth/core/sharing"
 	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/scheduler/quota/history"
 	"berth.dev/berth/scheduler/quota/metrics"
 	"berth.dev/berth/scheduler/quota/objects"
 )
-
-// Reader reads objects of Kubernetes as quotas count them. Its functions must be quick,
-// and are called from several goroutines.
-type Reader struct {
-	Queue func(*v1.Pod) string // "" is none
-	User  func(*v1.Pod) string // "" is not known
-	// Asks is User for a pod that asks for quota; it may ask the API server, once in a while. nil is
-	// that User knows all.
-	Asks func(*v1.Pod) string
-	// Held is what a pod holds on its node; node may be nil.
-	Held func(pod *v1.Pod, node string) []quota.Piece
-	// Asked is what a pod asks for that may use GPUs in some ways, and the kinds of GPUs that it may
-	// use; nil is any.
-	Asked func(pod *v1.Pod, allowed sharing.Ways) (asked quota.Pod, kinds []quota.Kind)
-	// Kind is what GPUs a node has.
-	Kind func(*v1.Node) quota.Kind
-	// Line returns the priority of an object in the line of its queue, as kube/queues.LinePriorities.Of does; nil
-	// is that none is apart from that of pods.
-	Line func(metav1.Object) *int32
-	// Default returns the PriorityClass that a pod gets from its queue, as kube/queues.DefaultClasses.Of
-	// does, if there is one of that name; nil is that queues have none.
-	Default func(*v1.Pod) string
-	// Labels are the node labels that quotas name.
-	Labels []string
-	// Owner is the UID of the object that makes a pod again when it has ended, as
-	// kube/request.MakerOf returns it; nil is that none is known.
-	Owner func(*v1.Pod) string
-}
-
-// asks returns the user of a pod that asks for quota.
-func (r *Reader) asks(pod *v1.Pod) string {
-	if r.Asks == nil {
-		return r.User(pod)
-	}
-	return r.Asks(pod)
-}
-
-// line returns the priority of an object in the line of its queue; nil is none.
-func (r *Reader) line(o metav1.Object) *int32 {
-	if r.Line == nil {
-		return nil
-	}
-	return r.Line(o)
-}
 
 // Quota is the quotas of one scheduler, for all of its profiles. Where there is no Queue
 // in the cluster it counts nothing and lets every pod go on.
@@ -85,7 +39,7 @@ type Quota struct {
 	Waiting func([]*v1.Pod)
 
 	mu      sync.Mutex
-	read    Reader
+	read    queues.Reader
 	book    *quota.Book
 	pods    map[types.UID]*v1.Pod // with GPUs, not ended
 	leads   map[string]*v1.Pod    // whom to call, by workload
@@ -164,4 +118,20 @@ func (q *Quota) Version() int64 {
 	}
 	defer q.mu.Unlock()
 	return q.version
+}
+
+// mostEvicted is how many workloads the status of a queue lists.
+const mostEvicted = 256
+
+// evictedOf returns the workloads of queues that were evicted lately.
+func (q *Quota) evictedOf(queues []string) map[string][]quota.Evicted {
+	if !q.enter() {
+		return nil
+	}
+	defer q.mu.Unlock()
+	out := make(map[string][]quota.Evicted, len(queues))
+	for _, name := range queues {
+		out[name] = q.book.EvictedOf(name, mostEvicted, time.Now())
+	}
+	return out
 }

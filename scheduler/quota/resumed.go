@@ -81,14 +81,3 @@ func (q *Quota) Awaited(o *queues.Suspended) []int {
 	}
 	return o.Count(kept)
 }
-
-// take has a pod take over what is kept for one of the object that created it, with mu held.
-func (q *Quota) take(pod *v1.Pod) {
-	ref := metav1.GetControllerOfNoCopy(pod)
-	if ref == nil || q.book == nil || !q.objects.Come(ref.UID, pod.UID) {
-		return
-	}
-	queue := q.read.Queue(pod)
-	asked, _ := q.read.Asked(pod, q.book.Tree().Ways(queue))
-	q.book.Take(string(ref.UID), queues.Workload(pod), queue, asked)
-}

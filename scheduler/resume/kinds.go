@@ -15,22 +15,6 @@ import (
 	"berth.dev/berth/scheduler/quota/informer"
 )
 
-// kind is one kind of objects that are resumed in their turn, as far as it is followed.
-type kind struct {
-	name string // such as "Job"
-	// suspend is the spec that suspends an object, or resumes it.
-	suspend func(bool) map[string]any
-	patch   func(ctx context.Context, namespace, name string, patch []byte) (metav1.Object, error)
-	store   cache.Store
-	synced  cache.InformerSynced
-}
-
-// key names an object.
-type key struct {
-	kind *kind
-	name string // namespace/name
-}
-
 // jobs returns the kind of Jobs, which are not followed yet.
 func jobs(client kubernetes.Interface) *kind {
 	return &kind{

@@ -29,28 +29,6 @@ const (
 	writeAgain = 5 * time.Second
 )
 
-// line is the objects that wait for their turn, and those that were resumed a moment ago.
-type line struct {
-	entries map[types.UID]*entry
-	names   map[key]types.UID // of entries
-	looked  time.Time         // when nodes were last looked at for those that wait for room
-}
-
-func newLine() line { return line{entries: map[types.UID]*entry{}, names: map[key]types.UID{}} }
-
-// entry is one object.
-type entry struct {
-	kind   *kind
-	object metav1.Object // as it was seen or written last
-	waits  *queues.Suspended
-	ask    *schedulerquota.Ask
-	due    bool       // it is to be asked about now
-	lack   quota.Lack // what it waits for
-	again  time.Time  // when it is to be asked about again; zero: when something changes
-	goes   bool       // it was resumed
-	until  time.Time  // until when quota is kept for its pods, if it was; zero: it is not
-}
-
 // see takes an object as the API has it now; nil is that it is gone.
 func (r *Resumer) see(at key, o metav1.Object, now time.Time) {
 	l := &r.line

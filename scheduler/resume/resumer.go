@@ -6,25 +6,22 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	schedulinglisters "k8s.io/client-go/listers/scheduling/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/klog/v2"
-	fwk "k8s.io/kube-scheduler/framework"
 
-	"berth.dev/berth/scheduler/nodeindex"
-	"berth.dev/berth/scheduler/quota"
-	"berth.dev/berth/scheduler/quota/informer"
+	"berth.dev/berth/core/quota"
+	"berth.dev/berth/kube/queues"
+	schedulerquota "berth.dev/berth/scheduler/quota"
 )
 
 // Resumer resumes suspended objects in their turn, for one scheduler. It decides in one goroutine.
 type Resumer struct {
-	Quota  *quota.Quota
+	Quota  *schedulerquota.Quota
 	Client kubernetes.Interface
 	// Dynamic reads and writes training jobs; nil is that there are none.
 	Dynamic dynamic.Interface
@@ -42,82 +39,6 @@ type Resumer struct {
 	mu    sync.Mutex
 	dirty map[key]bool // objects that have changed
 	freed bool         // pods have ended
-}
-
-// Watch has suspended objects resumed through a handle of the scheduler as soon as there are Queues.
-func Watch(ctx context.Context, h fwk.Handle, c *nodeindex.Cluster) error {
-	core := h.SharedInformerFactory().Core().V1()
-	nodes, pods := core.Nodes().Lister(), core.Pods().Lister()
-	client, err := informer.ClientOf(h.KubeConfig())
-	if err != nil {
-		return err
-	}
-	r := &Resumer{
-		Quota: c.Quota, Client: h.ClientSet(), Dynamic: client, Events: h.EventRecorder(),
-		Nodes: func() []*v1.Node { list, _ := nodes.List(labels.Everything()); return list }, // stores of this process
-		Pods:  func() []*v1.Pod { list, _ := pods.List(labels.Everything()); return list },
-		Held: func() map[types.UID]string {
-			c.Mu.Lock()
-			defer c.Mu.Unlock()
-			out := make(map[types.UID]string, len(c.Holds))
-			for uid, hold := range c.Holds {
-				out[uid] = hold.Node
-			}
-			return out
-		},
-	}
-	r.Start(ctx)
-	return nil
-}
-
-// Start has the Resumer follow objects from when there are Queues until ctx ends.
-func (r *Resumer) Start(ctx context.Context) {
-	r.wake, r.dirty, r.line = make(chan struct{}, 1), map[key]bool{}, newLine()
-	r.Quota.ObjectsFrom(func() { go r.follow(ctx) }, func() {
-		r.mu.Lock()
-		r.freed = true
-		r.mu.Unlock()
-		r.poke()
-	})
-}
-
-// follow watches objects, and resumes them, until ctx ends.
-func (r *Resumer) follow(ctx context.Context) {
-	from := informers.NewSharedInformerFactory(r.Client, 0)
-	classes := from.Scheduling().V1().PriorityClasses()
-	r.classes = classes.Lister()
-	first := jobs(r.Client)
-	err := r.watch(first, from.Batch().V1().Jobs().Informer())
-	synced := []cache.InformerSynced{first.synced, classes.Informer().HasSynced}
-	if err == nil {
-		var now []*kind
-		now, err = r.training(ctx)
-		for _, k := range now {
-			synced = append(synced, k.synced)
-		}
-	}
-	if err != nil {
-		klog.FromContext(ctx).Error(err, "Suspended objects are not resumed")
-		return
-	}
-	from.Start(ctx.Done())
-	if !cache.WaitForCacheSync(ctx.Done(), synced...) { // of all kinds: older objects are not overtaken
-		return
-	}
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-		case <-r.wake:
-		}
-		timer.Stop()
-		if wait := r.pass(ctx, time.Now()); wait > 0 {
-			timer.Reset(wait)
-		}
-	}
 }
 
 // changed notes that an object has come, has changed, or is gone.
@@ -151,4 +72,42 @@ func (r *Resumer) poke() {
 	case r.wake <- struct{}{}:
 	default:
 	}
+}
+
+// line is the objects that wait for their turn, and those that were resumed a moment ago.
+type line struct {
+	entries map[types.UID]*entry
+	names   map[key]types.UID // of entries
+	looked  time.Time         // when nodes were last looked at for those that wait for room
+}
+
+func newLine() line { return line{entries: map[types.UID]*entry{}, names: map[key]types.UID{}} }
+
+// entry is one object.
+type entry struct {
+	kind   *kind
+	object metav1.Object // as it was seen or written last
+	waits  *queues.Suspended
+	ask    *schedulerquota.Ask
+	due    bool       // it is to be asked about now
+	lack   quota.Lack // what it waits for
+	again  time.Time  // when it is to be asked about again; zero: when something changes
+	goes   bool       // it was resumed
+	until  time.Time  // until when quota is kept for its pods, if it was; zero: it is not
+}
+
+// kind is one kind of objects that are resumed in their turn, as far as it is followed.
+type kind struct {
+	name string // such as "Job"
+	// suspend is the spec that suspends an object, or resumes it.
+	suspend func(bool) map[string]any
+	patch   func(ctx context.Context, namespace, name string, patch []byte) (metav1.Object, error)
+	store   cache.Store
+	synced  cache.InformerSynced
+}
+
+// key names an object.
+type key struct {
+	kind *kind
+	name string // namespace/name
 }

@@ -101,7 +101,7 @@ func (r *rig) start(specs ...quota.Spec) (stop func()) {
 		n := request.Of(p)["nvidia.com/gpu"]
 		return []quota.Piece{{Devices: n, Parts: n * quota.Whole}}
 	}
-	r.quota.SetQueues(specs, schedulerquota.Reader{
+	r.quota.SetQueues(specs, queues.Reader{
 		Queue: func(p *v1.Pod) string { return p.Labels["queue"] }, User: func(*v1.Pod) string { return "ann" },
 		Held: func(p *v1.Pod, _ string) []quota.Piece { return pieces(p) },
 		Asked: func(p *v1.Pod, _ sharing.Ways) (quota.Pod, []quota.Kind) {

@@ -202,7 +202,7 @@ func (l *lab) useQueues(each, full int) {
 	}
 	offers.Count(objects)
 	specs, _ := queues.Specs(objects, offers.Products()...)
-	reader := schedulerquota.Reader{
+	reader := queues.Reader{
 		Queue: func(p *v1.Pod) string { return members.QueueOf(p, nil) }, User: func(*v1.Pod) string { return "" },
 		Held: func(p *v1.Pod, node string) []quota.Piece {
 			there := *p

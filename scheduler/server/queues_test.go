@@ -18,19 +18,18 @@ import (
 	"berth.dev/berth/core/sharing"
 	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/kube/request"
-	schedulerquota "berth.dev/berth/scheduler/quota"
 )
 
 // queueOf and userOf are annotations by which scenarios say whose a pod is.
 const queueOf, userOf = "test/queue", "test/user"
 
 // asLabeled reads pods of scenarios as quotas count them.
-func asLabeled() schedulerquota.Reader {
+func asLabeled() queues.Reader {
 	pieces := func(p *v1.Pod) []quota.Piece {
 		n := request.Of(p)["nvidia.com/gpu"]
 		return []quota.Piece{{Devices: n, Parts: n * quota.Whole}}
 	}
-	return schedulerquota.Reader{
+	return queues.Reader{
 		Queue: func(p *v1.Pod) string { return p.Annotations[queueOf] }, User: func(p *v1.Pod) string { return p.Annotations[userOf] },
 		Held: func(p *v1.Pod, _ string) []quota.Piece { return pieces(p) },
 		Asked: func(p *v1.Pod, _ sharing.Ways) (quota.Pod, []quota.Kind) {
@@ -41,7 +40,7 @@ func asLabeled() schedulerquota.Reader {
 }
 
 // reader is asLabeled, and where quotas name racks it counts pods by these, as the nodes are now.
-func (c *cluster) reader() schedulerquota.Reader {
+func (c *cluster) reader() queues.Reader {
 	r, named := asLabeled(), map[string]bool{}
 	for _, s := range c.queues {
 		for _, q := range s.Quotas {

@@ -54,16 +54,3 @@ func (n *Ledger) pick(pod *v1.Pod, w *Request, named map[string][]sharing.Named)
 func unhealthy(list []sharing.Device) bool {
 	return slices.ContainsFunc(list, func(d sharing.Device) bool { return !d.Healthy })
 }
-
-// distinct gives each device once.
-func distinct(lists [][]sharing.Device) []sharing.Device {
-	var out []sharing.Device
-	for _, list := range lists {
-		for _, d := range list {
-			if !slices.ContainsFunc(out, func(o sharing.Device) bool { return o.ID == d.ID }) {
-				out = append(out, d)
-			}
-		}
-	}
-	return out
-}

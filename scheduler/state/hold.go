@@ -1,15 +1,6 @@
 package state
 
-import (
-	"k8s.io/apimachinery/pkg/types"
-)
-
-// HoldOf gives what is held for a pod, or nil.
-func (d *State) HoldOf(uid types.UID) *Hold {
-	d.Mu.Lock()
-	defer d.Mu.Unlock()
-	return d.Holds[uid]
-}
+import "k8s.io/apimachinery/pkg/types"
 
 // Release gives up what is held for a pod, and calls those who wait for it. It
 // says whether there was anything. It may be called at any time, but not with mu

@@ -8,13 +8,6 @@ import (
 	"berth.dev/berth/core/sharing"
 )
 
-// reserved is a hold as far as its devices are free.
-type reserved struct {
-	*Hold
-	Devices []sharing.Device
-	missing int // devices that somebody still has
-}
-
 // take gives to holds those of their devices that are free.
 func (n *Ledger) take(holds []*Hold) {
 	for _, r := range n.Holds {

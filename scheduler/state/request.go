@@ -117,3 +117,44 @@ func (w *Request) BySize() bool {
 	}
 	return false
 }
+
+// classKey is equal for pods of one class.
+func classKey(pod *v1.Pod, w *Request) string {
+	b := make([]byte, 0, 256)
+	add := func(s string) { b = append(append(b, s...), 0) }
+	keys := make([]string, 0, len(pod.Spec.NodeSelector))
+	for k := range pod.Spec.NodeSelector {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	for _, k := range keys {
+		add(k)
+		add(pod.Spec.NodeSelector[k])
+	}
+	b = append(b, 1)
+	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil {
+		if raw, err := a.NodeAffinity.Marshal(); err == nil {
+			b = append(b, raw...)
+		}
+	}
+	b = append(b, 1)
+	for i := range pod.Spec.Tolerations {
+		t := &pod.Spec.Tolerations[i]
+		add(t.Key)
+		add(string(t.Operator))
+		add(t.Value)
+		add(string(t.Effect))
+	}
+	b = append(b, 1)
+	for _, name := range w.Resources() {
+		add(name)
+	}
+	if w.BySize() {
+		b = append(b, 2)
+	}
+	if list := pod.Annotations[api.AnnotationDataset]; list != "" {
+		b = append(b, 1)
+		add(list)
+	}
+	return string(b)
+}

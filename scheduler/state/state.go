@@ -92,3 +92,10 @@ func (d *State) TakeStale() map[string]bool {
 	d.stale = map[string]bool{}
 	return out
 }
+
+// HoldOf gives what is held for a pod, or nil.
+func (d *State) HoldOf(uid types.UID) *Hold {
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	return d.Holds[uid]
+}

@@ -50,8 +50,12 @@ func benchMetrics(ctx context.Context, r *report, _ string) error {
 		{"./metrics/rules", "Round", "20x", 5, []goFigure{
 			{"Round", "cpu-ms/op", figure{what: "a round of all alert rules, CPU", unit: "ms", aim: 100, how: "1,000 GPUs, all held, with 12 readings each"}, 1},
 		}},
+		{"./metrics/remote", "RoundBeside", "40x", 3, []goFigure{
+			{"RoundBeside", "cpu-ms/op", figure{what: "the same where a Prometheus has the readings, CPU", unit: "ms", aim: 100, how: "asked by HTTP in another process, which compresses its answers; of the process that asks"}, 1},
+			{"RoundBeside", "most-cpu-ms", figure{what: "the same, the round that took most", unit: "ms", how: "in which one metric of an hour is read as a whole again; of 40 rounds"}, 1},
+		}},
 		{"./metrics/remote", "AMoment", "", 3, []goFigure{
-			{"AMoment", "ns/op", figure{what: "reading 1,000 series of a Prometheus, one moment", unit: "ms", how: "by its remote read API"}, toMillis},
+			{"AMoment", "ns/op", figure{what: "reading 1,000 series of a Prometheus, one moment", unit: "ms", how: "by its query API"}, toMillis},
 		}},
 		{"./metrics/remote", "AnHour", "", 3, []goFigure{
 			{"AnHour", "ns/op", figure{what: "reading 1,000 series of a Prometheus, one hour", unit: "ms", how: "240 samples of each"}, toMillis},

@@ -135,7 +135,7 @@ func (n *node) registrationDelay(t *testing.T) time.Duration {
 		if !strings.Contains(line, "Got registration request from device plugin with resource") {
 			continue
 		}
-		at, err := time.ParseInLocation("2006 I0102 15:04:05.000000", fmt.Sprint(born.Year(), " ", line[:len("I1121 20:00:00.000000")]), time.Local)
+		at, err := logged(line, born)
 		if err != nil {
 			t.Fatalf("the time in %q: %v", line, err)
 		}
@@ -145,6 +145,43 @@ func (n *node) registrationDelay(t *testing.T) time.Duration {
 	}
 	t.Fatalf("the kubelet's log tells of no registration since %v", born)
 	return 0
+}
+
+// logged is the time of a line of klog, which has no year: it is the one that brings it closest to another time.
+func logged(line string, near time.Time) (at time.Time, err error) {
+	for _, year := range []int{near.Year() - 1, near.Year(), near.Year() + 1} {
+		one, bad := time.ParseInLocation("2006 I0102 15:04:05.000000", fmt.Sprint(year, " ", line[:len("I1121 20:00:00.000000")]), near.Location())
+		if bad != nil { // or it is the 29th of February of another year
+			err = bad
+		} else if at.IsZero() || one.Sub(near).Abs() < at.Sub(near).Abs() {
+			at = one
+		}
+	}
+	if !at.IsZero() {
+		err = nil
+	}
+	return at, err
+}
+
+func TestLinesOfTheLogHaveAYear(t *testing.T) {
+	for line, near := range map[string]string{ // the seconds between are 2
+		"I1121 20:00:02.000000": "2026-11-21T20:00:00Z",
+		"I0101 00:00:01.000000": "2026-12-31T23:59:59Z",
+		"I1231 23:59:59.000000": "2027-01-01T00:00:01Z",
+		"I0229 12:00:02.000000": "2028-02-29T12:00:00Z",
+	} {
+		from, err := time.Parse(time.RFC3339, near)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, err := logged(line+" 1 main.go:1] it runs", from)
+		if err != nil || at.Sub(from).Abs() != 2*time.Second {
+			t.Errorf("%s near %s is %v, %v", line, near, at, err)
+		}
+	}
+	if at, err := logged("I1321 20:00:00.000000 1 main.go:1]", time.Now()); err == nil {
+		t.Errorf("a month 13 is %v", at)
+	}
 }
 
 func (n *node) kubeletRestartsAlone(t *testing.T) {

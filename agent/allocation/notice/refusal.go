@@ -35,6 +35,8 @@ type Refusal struct {
 
 // Error returns the sentence for the users of the pod.
 func (r *Refusal) Error() string { return r.text }
+
+// Unwrap returns the error that the sentence was made of; nil is none.
 func (r *Refusal) Unwrap() error { return r.err }
 
 // Refuse returns a refusal for a reason. Its text begins with "berth: ", because

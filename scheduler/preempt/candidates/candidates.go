@@ -1,6 +1,6 @@
 // Package candidates is the cluster as preemption sees it: which pods hold what on
 // each node, pods without GPUs too, and what is held for pods that are not bound
-// yet. It chooses nothing: core/preemption does.
+// yet. It chooses nothing: core/preemption and core/quota do.
 package candidates
 
 import (

@@ -1,12 +1,17 @@
 package informer
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
 
 	"berth.dev/berth/api/v1alpha1"
 	"berth.dev/berth/core/quota"
@@ -14,7 +19,6 @@ import (
 	"berth.dev/berth/core/user"
 	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/kube/request"
-	schedulerquota "berth.dev/berth/scheduler/quota"
 )
 
 // Apply has pods counted by these Queues, and by no others.
@@ -33,7 +37,7 @@ func (w *Informer) Apply(list []*v1alpha1.Queue) {
 	}
 	w.perUser.Store(slices.ContainsFunc(list, func(q *v1alpha1.Queue) bool { return len(q.Spec.PerUser) > 0 || q.Spec.Order == v1alpha1.OrderFair }))
 	var specs []quota.Spec
-	read := schedulerquota.Reader{Queue: w.queue, User: w.user, Asks: w.userToAsk, Held: w.held, Asked: w.asked, Kind: w.kind, Owner: w.owner, Line: w.line}
+	read := queues.Reader{Queue: w.queue, User: w.user, Asks: w.userToAsk, Held: w.held, Asked: w.asked, Kind: w.kind, Owner: w.owner, Line: w.line}
 	if len(list) > 0 {
 		w.members = queues.NewMembers(list).In(queues.Around{Owners: w.owners.of, Kueue: w.kueue.Load})
 		w.asking = w.members.In(queues.Around{Owners: w.owners.find, Kueue: w.kueue.Load})
@@ -195,4 +199,38 @@ func (w *Informer) gone(obj any) {
 		}
 	}
 	w.changed()
+}
+
+// gather is how long changes are gathered before the queues are read again.
+const gather = 50 * time.Millisecond
+
+// changed has the queues read again soon.
+func (w *Informer) changed() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.store != nil && w.timer == nil {
+		w.timer = time.AfterFunc(gather, w.read)
+	}
+}
+
+// read reads the queues.
+func (w *Informer) read() {
+	w.mu.Lock()
+	store := w.store
+	w.timer = nil
+	w.mu.Unlock()
+	w.Apply(decode(store.List()...))
+}
+
+// decode reads Queues. One that cannot be read is left out, and said.
+func decode(objects ...any) (list []*v1alpha1.Queue) {
+	for _, obj := range objects {
+		queue := &v1alpha1.Queue{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.(*unstructured.Unstructured).Object, queue); err != nil {
+			klog.Background().Error(fmt.Errorf("read queue: %w", err), "A Queue is left out")
+			continue
+		}
+		list = append(list, queue)
+	}
+	return list
 }

@@ -20,6 +20,7 @@ import (
 	"berth.dev/berth/core/quota"
 	"berth.dev/berth/core/sharing"
 	"berth.dev/berth/kube/kubetest"
+	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/kube/request"
 	"berth.dev/berth/scheduler/devices"
 	schedulerquota "berth.dev/berth/scheduler/quota"
@@ -57,7 +58,7 @@ func newRig(t testing.TB, gpus int64) *rig {
 	s := &scheduler.Scheduler{SchedulingQueue: r.inner}
 	r.Queue = outside.Use(s, corelisters.NewPodLister(r.pods), r.quota)
 	pieces := func(*v1.Pod) []quota.Piece { return []quota.Piece{{Devices: 1, Parts: quota.Whole}} }
-	r.quota.SetQueues([]quota.Spec{{Name: "red", Quotas: []quota.Quota{{Resource: quota.GPUs, Nominal: gpus * quota.Whole, Borrowing: quota.Unlimited, Lending: quota.Unlimited}}}}, schedulerquota.Reader{
+	r.quota.SetQueues([]quota.Spec{{Name: "red", Quotas: []quota.Quota{{Resource: quota.GPUs, Nominal: gpus * quota.Whole, Borrowing: quota.Unlimited, Lending: quota.Unlimited}}}}, queues.Reader{
 		Queue: func(*v1.Pod) string { return "red" }, User: func(*v1.Pod) string { return "" },
 		Held: func(p *v1.Pod, _ string) []quota.Piece { return pieces(p) },
 		Asked: func(p *v1.Pod, _ sharing.Ways) (quota.Pod, []quota.Kind) {
@@ -131,7 +132,7 @@ func TestPodsThatWaitAreOutside(t *testing.T) {
 	r.are(t, "the first is called", 1, 1, 2)
 	r.try(t)
 	r.are(t, "the first has started", 0, 0, 1)
-	r.quota.SetQueues(nil, schedulerquota.Reader{})
+	r.quota.SetQueues(nil, queues.Reader{})
 	r.Activate(klog.Background(), map[string]*v1.Pod{"default/b": b})
 	r.are(t, "there are no queues any longer", 1, 1, 1)
 	if info, err := r.Pop(klog.Background()); err != nil || info.Pod.Labels["new"] != "yes" {

@@ -2,7 +2,6 @@ package quota
 
 import (
 	"slices"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -11,11 +10,8 @@ import (
 	"berth.dev/berth/kube/queues"
 )
 
-// trial is how long quota is kept for a pod that is called and does not come.
-const trial = 30 * time.Second
-
 // SetQueues has the pods counted by other queues, as read says; none ends all counting.
-func (q *Quota) SetQueues(specs []quota.Spec, read Reader) {
+func (q *Quota) SetQueues(specs []quota.Spec, read queues.Reader) {
 	q.mu.Lock()
 	var call []*v1.Pod
 	more := false // there are queues that were not there
@@ -41,7 +37,7 @@ func (q *Quota) SetQueues(specs []quota.Spec, read Reader) {
 			}
 			call = append(call, q.freed(was, tree)...)
 			for id, lead := range q.leads {
-				q.book.SetLine(id, q.read.line(lead))
+				q.book.SetLine(id, q.read.PriorityInLine(lead))
 			}
 		}
 		for _, pod := range q.pods {
@@ -78,71 +74,4 @@ func (q *Quota) freed(was, now *quota.Tree) (call []*v1.Pod) {
 		}
 	}
 	return call
-}
-
-// change does what may let others go on, and calls them.
-func (q *Quota) change(do func()) {
-	q.changeIf(func() bool {
-		do()
-		return true
-	})
-}
-
-// changeIf is change where do reports whether anything that pods hold has changed.
-func (q *Quota) changeIf(do func() bool) {
-	q.mu.Lock()
-	changed := do()
-	var call []*v1.Pod
-	if changed {
-		q.version++
-	}
-	call = q.next()
-	q.mu.Unlock()
-	q.wake(call)
-}
-
-func (q *Quota) wake(call []*v1.Pod) {
-	q.wakeObjects()
-	call = slices.DeleteFunc(call, func(pod *v1.Pod) bool { return pod == nil })
-	if len(call) > 0 {
-		q.call(call)
-	}
-}
-
-// next lists the pods to call, with mu held. Quota that is kept for them ends after a while.
-func (q *Quota) next() (call []*v1.Pod) {
-	if q.book == nil {
-		return nil
-	}
-	now := time.Now()
-	q.book.SetNow(now)
-	q.book.Expire(now)
-	for _, w := range q.book.Next(now.Add(trial)) {
-		if !q.objects.Turn(types.UID(w.ID)) {
-			q.called[w.ID] = true
-			call = append(call, q.leads[w.ID])
-		}
-	}
-	for _, w := range q.book.Claims() {
-		if !q.objects.Turn(types.UID(w.ID)) && !q.retried[w.ID] {
-			q.retried[w.ID] = true
-			call = append(call, q.leads[w.ID])
-		}
-	}
-	if next := q.book.Expire(now); !next.Equal(q.wakes) {
-		if q.timer != nil {
-			q.timer.Stop()
-		}
-		if q.wakes, q.timer = next, nil; !next.IsZero() {
-			q.timer = time.AfterFunc(time.Until(next), q.expire)
-		}
-	}
-	return call
-}
-
-// expire ends what is kept until now.
-func (q *Quota) expire() {
-	q.change(func() {
-		q.wakes = time.Time{} // the next is another timer
-	})
 }
