@@ -36,6 +36,7 @@ func parts() []part {
 		{"shapes", "Gangs of every shape", benchShapes},
 		{"queues", "Pods of a thousand queues", benchQueues},
 		{"training", "Training jobs", benchTraining},
+		{"jobs", "The controllers beside training jobs", benchJobs},
 		{"fractions", "Halves of GPUs", benchFractions},
 		{"impossible", "Pods that fit nowhere", benchImpossible},
 		{"openb", "The openb trace as real pods", benchOpenb},
