@@ -27,7 +27,7 @@ const (
 	knownAgain   = 200 * time.Millisecond // whether there are activators, after a start
 	trafficAgain = 2 * time.Second        // its requests, while it has replicas that they decide about
 	quietAgain   = 5 * trafficAgain       // the same while there are none
-	pokedAgain   = 30 * time.Second       // the same where activators say when there are some
+	pokedAgain   = time.Minute            // the same where activators say when there are some
 	refusedAgain = 10 * time.Second       // a child that is refused, or whose name another object has
 	logAgain     = 20 * time.Second       // the log of a server that is not ready
 )

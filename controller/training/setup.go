@@ -72,7 +72,7 @@ func add(mgr manager.Manager, k kind, o Options, m runtime.ModeSource) error {
 	}
 	b := builder.ControllerManagedBy(mgr).Named(Name+"-"+k.plural()).
 		For(k.object(), builder.WithPredicates(written)).
-		WatchesRawSource(source.Kind[client.Object](children, &corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.ofChild))).
+		WatchesRawSource(source.Kind[client.Object](children, &corev1.Pod{}, gathered(r.ofChild))).
 		WatchesRawSource(source.Kind[client.Object](children, &corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.ofChild), changed)).
 		WatchesRawSource(source.Kind[client.Object](children, &corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.onNode), noticed)).
 		WithOptions(controller.Options{
@@ -89,6 +89,32 @@ func add(mgr manager.Manager, k kind, o Options, m runtime.ModeSource) error {
 		return fmt.Errorf("add %s for %s: %w", Name, k.plural(), err)
 	}
 	return idle.AddJobs(mgr, idle.Options{Mode: m.Now}, idle.Jobs{Kind: k.kind, List: r.list, Pods: r.podsOf})
+}
+
+// gather is how long what happens to pods is gathered. The pods of a gang are created, bound, and started within moments of each other,
+// which is then one pass and one write of the status.
+const gather = 100 * time.Millisecond
+
+// gathered requests passes, of a job one for all that happens to its pods within gather.
+func gathered(of handler.MapFunc) handler.EventHandler {
+	add := func(ctx context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request], objects ...client.Object) {
+		for _, o := range objects {
+			for _, request := range of(ctx, o) {
+				q.AddAfter(request, gather)
+			}
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			add(ctx, q, e.Object)
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			add(ctx, q, e.ObjectOld, e.ObjectNew)
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			add(ctx, q, e.Object)
+		},
+	}
 }
 
 // list returns all jobs of the kind, which are the cache's own.

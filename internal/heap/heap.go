@@ -27,7 +27,7 @@ type Growth struct {
 // that grew under work is not released soon.
 func Process() Growth {
 	const busy = 50
-	return Growth{Starting: busy, Resting: 25, Busy: func(uint64) int { return busy }, BusyShare: 0.3, RestShare: 0.15}
+	return Growth{Starting: busy, Resting: 15, Busy: func(uint64) int { return busy }, BusyShare: 0.3, RestShare: 0.15}
 }
 
 // A process that took more than BusyShare of a core in each of busyTicks works

@@ -36,7 +36,7 @@ func benchHeap(ctx context.Context, r *report, dir string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, t.end()) }()
-	s, err := startAlone(t.Kubeconfig, dir+"-scheduler.log")
+	s, err := startAlone(dir+"-scheduler.log", "scheduler", "--kubeconfig", t.Kubeconfig, "--scheduler-name", "default-scheduler", "--leader-elect=false")
 	if err != nil {
 		return err
 	}
@@ -105,15 +105,15 @@ func (t *trial) wave(ctx context.Context, seen *bindings, first, n int) error {
 	}
 }
 
-// alone is a scheduler that runs as a process of its own.
+// alone is a scheduler, or the controllers, that run as a process of their own.
 type alone struct {
 	cmd  *exec.Cmd
 	log  *os.File
 	addr string // of its metrics, health and profiles
 }
 
-// startAlone starts one. The caller ends it.
-func startAlone(kubeconfig, log string) (*alone, error) {
+// startAlone starts `berth WHAT` with further arguments. The caller ends it.
+func startAlone(log, what string, more ...string) (*alone, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -125,8 +125,7 @@ func startAlone(kubeconfig, log string) (*alone, error) {
 	if s.log, err = os.Create(filepath.Clean(log)); err != nil {
 		return nil, err
 	}
-	s.cmd = exec.Command(program(), "scheduler", "--kubeconfig", kubeconfig, "--scheduler-name", "default-scheduler",
-		"--leader-elect=false", "--metrics-addr", "http://"+s.addr)
+	s.cmd = exec.Command(program(), append([]string{what, "--metrics-addr", "http://" + s.addr}, more...)...)
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
 	if err := s.cmd.Start(); err != nil {
 		return nil, errors.Join(err, s.log.Close())
@@ -142,7 +141,7 @@ func (s *alone) end() error {
 	err := s.cmd.Wait()
 	if err != nil {
 		said, _ := os.ReadFile(s.log.Name())
-		err = fmt.Errorf("berth scheduler: %w\n%s", err, said[max(0, len(said)-2000):])
+		err = fmt.Errorf("berth %s: %w\n%s", s.cmd.Args[1], err, said[max(0, len(said)-2000):])
 	}
 	return errors.Join(err, s.log.Close())
 }

@@ -44,6 +44,7 @@ func parts() []part {
 		{"ledger", "The ledger", benchLedger},
 		{"metrics", "Metrics and alerts", benchMetrics},
 		{"serving", "Serving", benchServing},
+		{"services", "Model services at rest", benchServices},
 		{"heap", "Memory of the scheduler", benchHeap},
 		{"notebooks", "Notebooks", benchNotebooks},
 		{"agent", "The node agent", benchAgent},

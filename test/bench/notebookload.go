@@ -109,7 +109,7 @@ func (c *notebooks) byHand(ctx context.Context, prefix string, n int) error {
 }
 
 // writes reads from the API server how many requests it has had that change
-// what notebooks and training jobs are made of, by resource and verb.
+// what notebooks, training jobs, and model services are made of, by resource and verb.
 func (t *trial) writes(ctx context.Context) (map[string]float64, error) {
 	raw, err := t.client.RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	if err != nil {
@@ -131,7 +131,7 @@ func (t *trial) writes(ctx context.Context) (map[string]float64, error) {
 			continue
 		}
 		switch resource {
-		case "notebooks", "pytorchjobs", "statefulsets", "services", "pods", "events":
+		case "notebooks", "pytorchjobs", "inferenceservices", "statefulsets", "deployments", "controllerrevisions", "services", "endpointslices", "pods", "events":
 			n, err := strconv.ParseFloat(value, 64)
 			if err != nil {
 				return nil, fmt.Errorf("read %q of the API server's metrics: %w", lines.Text(), err)

@@ -56,6 +56,10 @@ func machineCPU() (time.Duration, error) {
 // memory is a process's resident memory in MB (10^6 bytes).
 func memory(pid int) (float64, error) { return statusMB(pid, "VmRSS:") }
 
+// privateMemory is that part of memory which no file backs: what a process has to itself. Pages of the program, which are as many as were
+// looked at, are shared by all that run it, and given up first.
+func privateMemory(pid int) (float64, error) { return statusMB(pid, "RssAnon:") }
+
 // peakMemory is the most that it was so far.
 func peakMemory(pid int) (float64, error) { return statusMB(pid, "VmHWM:") }
 
