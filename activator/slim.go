@@ -33,7 +33,7 @@ func slimService(o any) (any, error) {
 }
 
 // slimSlice keeps of an EndpointSlice where ready pods answer. Those of activators are written again as they are but for what Set.slice
-// says anew, so of them only that is dropped, and the managed fields, which the API server keeps in an update without any.
+// says again, so of them only that is dropped, and the managed fields, which the API server keeps in an update without any.
 func slimSlice(o any) (any, error) {
 	s, ok := o.(*discoveryv1.EndpointSlice)
 	if !ok {
