@@ -25,7 +25,7 @@ var inferenceServices = schema.GroupVersionResource{Group: "serving.kserve.io", 
 const servicesReady = 20 * time.Minute
 
 // benchServices runs the controllers and an activator as processes of their own beside many services with a replica each, whose requests
-// all go through the activator, and measures their memory and what is written while nobody asks for anything.
+// all go through the activator, and measures their memory and what is written while there are no requests.
 func benchServices(ctx context.Context, r *report, dir string) (err error) {
 	n, kubeconfig := r.small(1000), dir+"-activator.kubeconfig"
 	berth, err := filepath.Abs(program())
