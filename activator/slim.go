@@ -32,8 +32,8 @@ func slimService(o any) (any, error) {
 	return s, nil
 }
 
-// slimSlice keeps of an EndpointSlice where ready pods answer. Those of activators are written again as they are but for what Set.slice
-// says again, so of them only that is dropped, and the managed fields, which the API server keeps in an update without any.
+// slimSlice keeps of an EndpointSlice where ready pods answer. Those of activators are written again as a whole, so of them only
+// the owners are dropped, which Set.slice sets again, and the managed fields, which the API server keeps in an update without any.
 func slimSlice(o any) (any, error) {
 	s, ok := o.(*discoveryv1.EndpointSlice)
 	if !ok {

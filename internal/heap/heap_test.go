@@ -25,8 +25,8 @@ func TestTargetsFollowTheLoad(t *testing.T) {
 		{"a process that starts counts as busy", []float64{1, 0.5, 0.2}, 0, []int{100, 100, 100}, 0},
 		{"five quiet ticks are rest", []float64{0.2, 0.2, 0.2, 0.2, 0.2, 0.2}, 0, []int{100, 100, 100, 100, 25, 25}, 1},
 		{"a tick of work begins the count again", []float64{0.2, 0.2, 0.2, 0.2, 0.5, 0.2, 0.2, 0.2, 0.2, 0.2}, 0, []int{100, 100, 100, 100, 100, 100, 100, 100, 100, 25}, 1},
-		{"a collection of two ticks does not count as work", []float64{0, 0, 0, 0, 0, 1, 1, 0, 0}, 0, []int{100, 100, 100, 100, 25, 25, 25, 25, 25}, 1},
-		{"three ticks of work are, and rest comes again", []float64{0, 0, 0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 0}, 0, []int{100, 100, 100, 100, 25, 25, 25, 100, 100, 100, 100, 100, 25}, 2},
+		{"a collection of two ticks does not count", []float64{0, 0, 0, 0, 0, 1, 1, 0, 0}, 0, []int{100, 100, 100, 100, 25, 25, 25, 25, 25}, 1},
+		{"three ticks of work do, and rest comes again", []float64{0, 0, 0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 0}, 0, []int{100, 100, 100, 100, 25, 25, 25, 100, 100, 100, 100, 100, 25}, 2},
 		{"under work the target is that for what is live", []float64{1, 1}, 50, []int{150, 150}, 0},
 	} {
 		p, rests, got := pace{growth: g, busy: true}, 0, []int(nil)
