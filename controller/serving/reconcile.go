@@ -278,22 +278,20 @@ func (p *pass) want(load *rules.Load) (int, string) {
 	if traffic != nil && n > 0 && s.Scale.Follows() {
 		again := trafficAgain
 		if quiet := traffic.InFlight+traffic.Held == 0 && now.Sub(traffic.Last) > rules.StableWindow; quiet && n == max(s.Scale.Min, 1) {
-			again = max(p.mem.history.Idle(now, &s.Scale, has, traffic), trafficAgain)
-			if s.Scale.Max > n {
-				again = min(again, p.quiet())
+			idle := p.mem.history.Idle(now, &s.Scale, has, traffic)
+			if again = max(idle, trafficAgain); s.Scale.Max > n {
+				again = min(again, quietAgain)
+			}
+			if p.o.activators != nil && s.Scale.Max > n { // its next request leads to a pass
+				again = pokedAgain
+				if idle > 0 {
+					again = min(max(idle, trafficAgain), pokedAgain)
+				}
 			}
 		}
 		p.later(again)
 	}
 	return n, why
-}
-
-// quiet is how long until a service without requests is looked at again.
-func (p *pass) quiet() time.Duration {
-	if p.o.activators != nil {
-		return pokedAgain
-	}
-	return quietAgain
 }
 
 // activators is how many activators stand before the service where it needs any.
