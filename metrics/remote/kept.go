@@ -12,8 +12,8 @@ import (
 const (
 	// late is how long after its time a sample may come, or the end of a series: Prometheus writes the end of a target that is gone two scrapes later.
 	late = 150 * time.Second
-	// wholeAgain is after how long a window is got as a whole, in case that something has come later than that.
-	wholeAgain = 10 * time.Minute
+	// deeper is after how long as much of a window is got again, in case that something has come later than that.
+	deeper = 10 * time.Minute
 	// mostKept is how many points of windows are kept: 16 MB.
 	mostKept = 1 << 20
 )
@@ -26,7 +26,7 @@ type kept struct {
 	newest  int64 // of the moments
 	windows map[windowKey]*window
 	points  int   // of the windows
-	whole   int64 // the last tick of the last window that was got as a whole again
+	deep    int64 // the last tick of the last window of which more was got
 }
 
 type momentKey struct {
@@ -42,7 +42,7 @@ type windowKey struct {
 // window is samples at ticks.
 type window struct {
 	last   int64 // tick
-	whole  int64 // the last tick when it was got as a whole
+	deep   int64 // the last tick when more of it was got than may be late
 	series map[*own][]store.Point
 	points int
 }
@@ -88,9 +88,9 @@ func (k *kept) since(key windowKey, first, last int64) (from int64, version int)
 		return first, k.version
 	case last == w.last:
 		return last + key.step, k.version
-	case last-w.whole >= wholeAgain.Milliseconds() && k.whole != last: // one of them at a time
-		k.whole = last
-		return first, k.version
+	case last-w.deep >= deeper.Milliseconds() && k.deep != last: // one of them at a time
+		k.deep, w.deep = last, last
+		return max(first, (w.last-late.Milliseconds()-deeper.Milliseconds())/key.step*key.step), k.version
 	}
 	return max(first, (w.last-late.Milliseconds())/key.step*key.step), k.version
 }
@@ -104,7 +104,7 @@ func (k *kept) join(key windowKey, version int, first, from, last int64, list []
 	case k.version != version || w == nil && from > first:
 		return list, from == first
 	case w == nil || from == first:
-		w = &window{whole: last, series: make(map[*own][]store.Point, len(list))}
+		w = &window{deep: last, series: make(map[*own][]store.Point, len(list))}
 	default:
 		for of, points := range w.series {
 			w.series[of] = between(points, first, from)

@@ -118,7 +118,7 @@ func TestARoundAsksOnlyWhatItNeeds(t *testing.T) {
 		}
 		return ask(ctx, path, params)
 	}
-	var whole int
+	whole, deep := 0, 0
 	for n := range 41 { // 20 minutes, and one that begins
 		from, to = nil, nil
 		if diff := cmp.Diff([]string{"api/v1/query", "api/v1/query_range"}, round()); diff != "" {
@@ -129,12 +129,14 @@ func TestARoundAsksOnlyWhatItNeeds(t *testing.T) {
 			t.Errorf("round %d at %d is asked until %s", n, at, to[0])
 		case from[0] == seconds(at-3585_000):
 			whole++
+		case from[0] == seconds(at-780_000):
+			deep++
 		case from[0] != seconds(at-180_000):
 			t.Errorf("round %d at %d is asked since %s", n, at, from[0])
 		}
 	}
-	if whole != 3 {
-		t.Errorf("the hour was asked for %d times; want 3", whole)
+	if whole != 1 || deep != 2 {
+		t.Errorf("the hour was asked for %d times, and more than 150 seconds %d times; want 1 and 2", whole, deep)
 	}
 }
 

@@ -196,7 +196,7 @@ func BenchmarkRoundBeside(b *testing.B) {
 		n++
 	}
 	b.ReportMetric(float64(all.Microseconds())/1e3/float64(n), "cpu-ms/op")
-	b.ReportMetric(float64(most.Microseconds())/1e3, "most-cpu-ms") // when an hour is read as a whole again
+	b.ReportMetric(float64(most.Microseconds())/1e3, "most-cpu-ms") // when more of an hour is read again
 	b.ReportMetric(float64(asked)/float64(n), "requests/op")
 	b.ReportMetric(float64(bytes)/float64(n), "bytes/op")
 	for name, err := range e.Last().Errs {

@@ -81,6 +81,20 @@ func resident(b *testing.B) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
+// anonymous is resident without the pages of the program's file: the parts of it that run first are not growth of what `berth up` has.
+func anonymous(b *testing.B) int64 {
+	raw, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		b.Skip("only Linux says what a process takes")
+	}
+	_, rest, _ := strings.Cut(string(raw), "RssAnon:")
+	var kib int64
+	if _, err := fmt.Sscan(rest, &kib); err != nil {
+		b.Fatal(err)
+	}
+	return kib << 10
+}
+
 // spent is the CPU time of this process.
 func spent(b *testing.B) time.Duration {
 	var u unix.Rusage
@@ -88,6 +102,19 @@ func spent(b *testing.B) time.Duration {
 		b.Fatal(err)
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// BenchmarkSmallDay is a day of as many series as `berth up` has with its default fleet: what it takes.
+func BenchmarkSmallDay(b *testing.B) {
+	runtime.GC()
+	before := anonymous(b)
+	s, _ := day(174)
+	runtime.GC()
+	got := s.Stats()
+	b.ReportMetric(float64(got.ChunkBytes+got.HeadBytes)/1e6, "chunk-MB")
+	b.ReportMetric(float64(anonymous(b)-before)/1e6, "resident-MB")
+	b.ReportMetric(0, "ns/op")
+	runtime.KeepAlive(s)
 }
 
 // BenchmarkDay is a day of 1,000 GPUs with 12 series each at 15 seconds: what it takes, and what queries of it take.

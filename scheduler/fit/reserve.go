@@ -53,7 +53,7 @@ func (p *Plugin) Reserve(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod,
 	if at != nil {
 		s.View.Leave(&at.Node, pod.UID)
 		s.View.Enter(&at.Node, pod.UID, pod, c.Devices, nil)
-		at.Version = -1 // counted anew, also where the pod leaves before its NodeInfo shows it
+		at.Version = -1 // counted again, also where the pod leaves before its NodeInfo shows it
 	}
 	return nil
 }

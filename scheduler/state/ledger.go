@@ -52,7 +52,7 @@ type counted struct {
 type reserved struct {
 	*Hold
 	Devices []sharing.Device
-	missing int // devices that somebody still has
+	missing int // devices that are still held
 }
 
 // answer says whether a request fits a node.

@@ -47,12 +47,16 @@ func benchMetrics(ctx context.Context, r *report, _ string) error {
 			{"Day/a_day_of_one_metric", "cpu-ms/op", figure{what: "a query of a day of one metric, CPU", unit: "ms", aim: 300, how: "1,000 series, every minute of a day"}, 1},
 			{"Day/a_day_of_a_rate", "cpu-ms/op", figure{what: "the same with rate, CPU", unit: "ms", aim: 700}, 1},
 		}},
+		{store, "SmallDay", "1x", 3, []goFigure{
+			{"SmallDay", "chunk-MB", figure{what: "a day of as many series as `berth up` has, chunks and index", unit: "MB", how: "2,088 series, as if all GPUs were busy all day"}, 1},
+			{"SmallDay", "resident-MB", figure{what: "the same, growth of the process", unit: "MB", aim: 15}, 1},
+		}},
 		{"./metrics/rules", "Round", "20x", 5, []goFigure{
 			{"Round", "cpu-ms/op", figure{what: "a round of all alert rules, CPU", unit: "ms", aim: 100, how: "1,000 GPUs, all held, with 12 readings each"}, 1},
 		}},
 		{"./metrics/remote", "RoundBeside", "40x", 3, []goFigure{
 			{"RoundBeside", "cpu-ms/op", figure{what: "the same where a Prometheus has the readings, CPU", unit: "ms", aim: 100, how: "asked by HTTP in another process, which compresses its answers; of the process that asks"}, 1},
-			{"RoundBeside", "most-cpu-ms", figure{what: "the same, the round that took most", unit: "ms", how: "in which one metric of an hour is read as a whole again; of 40 rounds"}, 1},
+			{"RoundBeside", "most-cpu-ms", figure{what: "the same, the round that took most", unit: "ms", how: "in which more of one metric is read again; of 40 rounds"}, 1},
 		}},
 		{"./metrics/remote", "AMoment", "", 3, []goFigure{
 			{"AMoment", "ns/op", figure{what: "reading 1,000 series of a Prometheus, one moment", unit: "ms", how: "by its query API"}, toMillis},

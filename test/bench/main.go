@@ -44,6 +44,7 @@ func parts() []part {
 		{"decisions", "Decisions in memory", benchDecisions},
 		{"ledger", "The ledger", benchLedger},
 		{"metrics", "Metrics and alerts", benchMetrics},
+		{"rest", "Ledger, readings, and alerts of berth up", benchRest},
 		{"serving", "Serving", benchServing},
 		{"services", "Model services at rest", benchServices},
 		{"heap", "Memory of the scheduler", benchHeap},
