@@ -12,7 +12,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -38,25 +37,13 @@ func (w *world) withShare(arg, share string) {
 
 // canaryDeployment is that of the canary, or nil.
 func (w *world) canaryDeployment() *appsv1.Deployment {
-	d := &appsv1.Deployment{}
-	if err := w.client.Get(context.Background(), client.ObjectKey{Namespace: "ml", Name: "mnist-predictor-canary"}, d); err != nil {
-		return nil
-	}
-	return d
+	return w.deploymentOf("mnist-predictor-canary")
 }
 
 // canaryPod adds a pod of the canary as it is now.
 func (w *world) canaryPod(name string, change func(*corev1.Pod)) {
 	w.t.Helper()
-	template := w.canaryDeployment().Spec.Template
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ml", UID: types.UID(name), Labels: template.Labels, Annotations: template.Annotations}}
-	change(p)
-	if err := w.client.Create(context.Background(), p); err != nil {
-		w.t.Fatal(err)
-	}
-	if err := w.client.Status().Update(context.Background(), p); err != nil {
-		w.t.Fatal(err)
-	}
+	w.podOf(w.canaryDeployment(), name, change)
 }
 
 func (w *world) deletePod(name string) {

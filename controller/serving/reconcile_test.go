@@ -125,20 +125,25 @@ func (w *world) service() *kserve.InferenceService {
 	return o
 }
 
-// deployment is the Deployment, or nil.
-func (w *world) deployment() *appsv1.Deployment {
+// deployment is the Deployment of the model, or nil.
+func (w *world) deployment() *appsv1.Deployment { return w.deploymentOf("mnist-predictor") }
+
+// deploymentOf is the Deployment with a name, or nil.
+func (w *world) deploymentOf(name string) *appsv1.Deployment {
 	w.t.Helper()
 	d := &appsv1.Deployment{}
-	if err := w.client.Get(context.Background(), client.ObjectKey{Namespace: "ml", Name: "mnist-predictor"}, d); err != nil {
+	if err := w.client.Get(context.Background(), client.ObjectKey{Namespace: "ml", Name: name}, d); err != nil {
 		return nil
 	}
 	return d
 }
 
-// pod adds a pod of the Deployment as it is now.
-func (w *world) pod(name string, change func(*corev1.Pod)) {
+// pod adds a pod of the model as it is now.
+func (w *world) pod(name string, change func(*corev1.Pod)) { w.podOf(w.deployment(), name, change) }
+
+// podOf adds a pod of a Deployment.
+func (w *world) podOf(d *appsv1.Deployment, name string, change func(*corev1.Pod)) {
 	w.t.Helper()
-	d := w.deployment()
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ml", UID: types.UID(name), Labels: d.Spec.Template.Labels, Annotations: d.Spec.Template.Annotations}}
 	change(p)
 	if err := w.client.Create(context.Background(), p); err != nil {

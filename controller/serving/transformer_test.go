@@ -7,8 +7,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/api/kserve"
@@ -18,14 +16,7 @@ import (
 var transformed = strings.TrimSuffix(tensorflow, "}") + ", transformer: {maxReplicas: 2, containers: [{image: a, command: [serve]}]}}"
 
 // transformer is the Deployment of the transformer, or nil.
-func (w *world) transformer() *appsv1.Deployment {
-	w.t.Helper()
-	d := &appsv1.Deployment{}
-	if err := w.client.Get(context.Background(), client.ObjectKey{Namespace: "ml", Name: "mnist-transformer"}, d); err != nil {
-		return nil
-	}
-	return d
-}
+func (w *world) transformer() *appsv1.Deployment { return w.deploymentOf("mnist-transformer") }
 
 // leads is to which pods the Service mnist leads.
 func (w *world) leads() string {
@@ -40,15 +31,7 @@ func (w *world) leads() string {
 // transformerPod adds a pod of the transformer as it is now.
 func (w *world) transformerPod(name string, change func(*corev1.Pod)) {
 	w.t.Helper()
-	template := w.transformer().Spec.Template
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ml", UID: types.UID(name), Labels: template.Labels, Annotations: template.Annotations}}
-	change(p)
-	if err := w.client.Create(context.Background(), p); err != nil {
-		w.t.Fatal(err)
-	}
-	if err := w.client.Status().Update(context.Background(), p); err != nil {
-		w.t.Fatal(err)
-	}
+	w.podOf(w.transformer(), name, change)
 }
 
 func TestATransformerComesAndGoesWithTheModel(t *testing.T) {
