@@ -5,7 +5,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"berth.dev/berth/activator/gate"
 	"berth.dev/berth/activator/proxy"
 )
 
@@ -83,17 +82,9 @@ func (s *Set) Describe(to chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (s *Set) Collect(to chan<- prometheus.Metric) {
-	type service struct{ namespace, name string }
-	sums := map[service]gate.Stats{}
-	s.mu.Lock()
-	for k, e := range s.gates {
-		of := service{k.namespace, k.name}
-		sums[of] = with(sums[of], k, e)
-	}
-	s.mu.Unlock()
-	for of, sum := range sums {
+	for of, sum := range s.sums() {
 		add := func(d *prometheus.Desc, kind prometheus.ValueType, value int, more ...string) {
-			to <- prometheus.MustNewConstMetric(d, kind, float64(value), append([]string{of.namespace, of.name}, more...)...)
+			to <- prometheus.MustNewConstMetric(d, kind, float64(value), append([]string{of.Namespace, of.Name}, more...)...)
 		}
 		add(descRequests, prometheus.GaugeValue, sum.Held, "held")
 		add(descRequests, prometheus.GaugeValue, sum.InFlight, "in_flight")

@@ -121,6 +121,18 @@ func (s *Set) Stats(namespace, name string) (gate.Stats, bool) {
 	return sum, known
 }
 
+// sums are the figures of all services.
+func (s *Set) sums() map[types.NamespacedName]gate.Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make(map[types.NamespacedName]gate.Stats, len(s.gates))
+	for k, e := range s.gates {
+		name := types.NamespacedName{Namespace: k.namespace, Name: k.name}
+		out[name] = with(out[name], k, e)
+	}
+	return out
+}
+
 // with adds the figures of an entry to those of its service. A request for a transformer comes to the predictor later: until then, it counts
 // as one that is held.
 func with(sum gate.Stats, k key, e *entry) gate.Stats {

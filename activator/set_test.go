@@ -308,7 +308,7 @@ func TestRequestsAreDividedAsTheServiceOfThePredictorSays(t *testing.T) {
 	r.until("whether the API server's requests come by the activator at the end", "false", func() string { return fmt.Sprint(r.set.Held("shop", "iris", "80") != nil) })
 }
 
-// With a transformer, a request is held for that first, and then, as one of its own, for the model.
+// A request for a service with a transformer is held until the transformer is ready, and its request for the model until that is.
 func TestARequestForATransformerIsHeldForBoth(t *testing.T) {
 	r := newRig(t)
 	r.serviceOf("iris", "transformer")

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"berth.dev/berth/activator/gate"
 	"berth.dev/berth/api"
 	"berth.dev/berth/kube/serving"
 )
@@ -104,16 +103,10 @@ func (t *teller) since(told map[string]serving.Requests) *serving.Stats {
 
 // all returns the figures of the predictors of all services, by namespace/name.
 func (s *Set) all() map[string]serving.Requests {
-	s.mu.Lock()
-	sums := make(map[string]gate.Stats, len(s.gates))
-	for k, e := range s.gates {
-		name := k.namespace + "/" + k.name
-		sums[name] = with(sums[name], k, e)
-	}
-	s.mu.Unlock()
+	sums := s.sums()
 	out := make(map[string]serving.Requests, len(sums))
 	for name, g := range sums {
-		out[name] = serving.Requests{
+		out[name.String()] = serving.Requests{
 			InFlight: g.InFlight, Held: g.Held, Stable: g.Concurrency, Panic: g.PanicConcurrency, StableRate: g.Rate, PanicRate: g.PanicRate, Last: g.LastRequest.Round(0),
 			Split: serving.SplitFor(g.Split),
 		}

@@ -220,12 +220,11 @@ func (p *pass) read(ctx context.Context) (fault *rules.Fault, err error) {
 
 // look reads the children from their cache.
 func (p *pass) look(ctx context.Context) error {
-	d := &appsv1.Deployment{}
-	err := p.children.Get(ctx, client.ObjectKey{Namespace: p.object.Namespace, Name: objects.ChildName(p.object.Name)}, d)
-	switch {
-	case err == nil && metav1.IsControlledBy(d, p.object):
-		p.existing = d
-	case client.IgnoreNotFound(err) != nil:
+	var err error
+	if p.existing, err = p.deployment(ctx, objects.ChildName(p.object.Name)); err != nil {
+		return err
+	}
+	if p.front.existing, err = p.deployment(ctx, objects.TransformerName(p.object.Name)); err != nil {
 		return err
 	}
 	var list corev1.PodList
@@ -249,7 +248,17 @@ func (p *pass) look(ctx context.Context) error {
 		}
 	}
 	p.forget()
-	return errors.Join(p.readRevisions(ctx), p.readLeaving(ctx), p.readTransformer(ctx))
+	return errors.Join(p.readRevisions(ctx), p.readLeaving(ctx))
+}
+
+// deployment returns the Deployment of the service with a name; nil is none.
+func (p *pass) deployment(ctx context.Context, name string) (*appsv1.Deployment, error) {
+	d := &appsv1.Deployment{}
+	err := p.children.Get(ctx, client.ObjectKey{Namespace: p.object.Namespace, Name: name}, d)
+	if err != nil || !metav1.IsControlledBy(d, p.object) {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return d, nil
 }
 
 // forget drops what is remembered of pods that are gone.

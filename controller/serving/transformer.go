@@ -5,8 +5,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/api/kserve"
 	rules "berth.dev/berth/core/serving"
@@ -21,19 +19,10 @@ type transformer struct {
 	refused  string // why its Deployment cannot be written; "" is that it can
 }
 
-// readTransformer reads the Deployment of the transformer, if the service has one.
-func (p *pass) readTransformer(ctx context.Context) error {
-	d := &appsv1.Deployment{}
-	err := p.children.Get(ctx, client.ObjectKey{Namespace: p.object.Namespace, Name: objects.TransformerName(p.object.Name)}, d)
-	if err == nil && metav1.IsControlledBy(d, p.object) {
-		p.front.existing = d
-	}
-	return client.IgnoreNotFound(err)
-}
-
-// rolls reports whether pods of an older transformer are there, and waits what one of the newest waits for.
+// rolls reports whether pods of an older transformer are there.
 func (t *transformer) rolls(made *objects.Children) bool { return older(t.pods, made) }
 
+// waits returns what a pod of the newest transformer waits for, or why there is none; "" is nothing.
 func (t *transformer) waits(made *objects.Children) string {
 	if t.refused != "" {
 		return t.refused

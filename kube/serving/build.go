@@ -116,11 +116,7 @@ var left = []string{
 
 // meta returns the labels and annotations of all children (predictor.go, buildObjectMeta).
 func (w *Written) meta(r *Runtime) (labels, notes map[string]any) {
-	o := w.object
-	labels, notes = anys(o.Labels), anys(o.Annotations)
-	for _, key := range left {
-		delete(notes, key)
-	}
+	labels, notes = w.inherited()
 	if m := w.Service.Model; m != nil {
 		if _, own := notes[kserve.AnnotationModelFormat]; !own {
 			notes[kserve.AnnotationModelFormat] = m.Format
@@ -135,12 +131,21 @@ func (w *Written) meta(r *Runtime) (labels, notes map[string]any) {
 			labels["modelClass"] = mlserverClass(m.Format)
 		}
 	}
-	own := map[string]any{api.LabelInferenceService: o.Name, kserve.LabelComponent: kserve.ComponentPredictor}
+	own := map[string]any{api.LabelInferenceService: w.object.Name, kserve.LabelComponent: kserve.ComponentPredictor}
 	var runtimeLabels, runtimeNotes map[string]any
 	if r != nil {
 		runtimeLabels, runtimeNotes = texts(r.spec["labels"]), texts(r.spec["annotations"])
 	}
 	return union(runtimeLabels, labels, texts(w.predictor["labels"]), own), union(runtimeNotes, notes, texts(w.predictor["annotations"]))
+}
+
+// inherited returns the labels and annotations of the service that its children have, too.
+func (w *Written) inherited() (labels, notes map[string]any) {
+	labels, notes = anys(w.object.Labels), anys(w.object.Annotations)
+	for _, key := range left {
+		delete(notes, key)
+	}
+	return labels, notes
 }
 
 // mlserverClass is the class by which MLServer loads a format.
@@ -158,12 +163,6 @@ func mlserverClass(format string) string {
 
 // podSpec returns the spec of the pods without containers: that of the runtime, and over it that of the predictor.
 func (w *Written) podSpec(r *Runtime) map[string]any {
-	own := map[string]any{}
-	for field, value := range w.predictor {
-		if !isOfPredictor(field) {
-			own[field] = value
-		}
-	}
 	base := map[string]any{}
 	if r != nil {
 		for _, field := range []string{"nodeSelector", "affinity", "tolerations", "volumes", "imagePullSecrets", "schedulerName", "resourceClaims", "hostIPC"} {
@@ -172,7 +171,18 @@ func (w *Written) podSpec(r *Runtime) map[string]any {
 			}
 		}
 	}
-	return merge(base, own)
+	return merge(base, ofPods(w.predictor))
+}
+
+// ofPods are the fields of a component that are those of a pod's spec, without containers.
+func ofPods(component map[string]any) map[string]any {
+	out := map[string]any{}
+	for field, value := range component {
+		if !isOfPredictor(field) {
+			out[field] = value
+		}
+	}
+	return out
 }
 
 func isOfPredictor(field string) bool {

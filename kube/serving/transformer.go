@@ -72,18 +72,10 @@ func (w *Written) readTransformer() *serving.Fault {
 func (w *Written) buildTransformer(above, below int) (*Children, error) {
 	spec := w.transformer.(map[string]any)
 	name, t := TransformerName(w.object.Name), w.Service.Transformer
-	labels, notes := anys(w.object.Labels), anys(w.object.Annotations)
-	for _, key := range left {
-		delete(notes, key)
-	}
+	labels, notes := w.inherited()
 	own := map[string]any{api.LabelInferenceService: w.object.Name, kserve.LabelComponent: kserve.ComponentTransformer}
 	labels, notes = union(labels, texts(spec["labels"]), own), union(notes, texts(spec["annotations"]))
-	pod := map[string]any{}
-	for field, value := range spec {
-		if !isOfPredictor(field) {
-			pod[field] = runtime.DeepCopyJSONValue(value)
-		}
-	}
+	pod := runtime.DeepCopyJSON(ofPods(spec))
 	containers := runtime.DeepCopyJSONValue(spec["containers"]).([]any)
 	first := containers[0].(map[string]any)
 	first["name"] = Container
