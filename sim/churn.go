@@ -130,7 +130,7 @@ func (c Churn) arrivals(rng *rand.Rand, target float64) ([]arrival, float64, err
 		for at*gap < c.Runs*mean && len(comers) < mostArrivals {
 			i := len(comers) % len(pods)
 			at += rng.ExpFloat64()
-			comers = append(comers, arrival{serial: len(comers), request: requests[i], at: at, run: runOf(&pods[i])})
+			comers = append(comers, arrival{serial: len(comers), request: requests[i], at: at, run: runOf(&pods[i]), most: pods[i].Most})
 		}
 	}
 	wide, tight := mean, mean
@@ -276,7 +276,7 @@ func (f *churning) pass(to float64) {
 
 // try places a now, if it fits.
 func (f *churning) try(a *arrival) (bool, error) {
-	placed, ok, err := placement.Place(f.placer, &a.request)
+	placed, ok, err := placement.PlaceFor(f.placer, &a.request, a.stay(f.clock))
 	if !ok || err != nil {
 		return false, err
 	}

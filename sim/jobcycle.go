@@ -101,9 +101,12 @@ func (r *jobRun) plan(task *gang.Task) (nodes map[string]string, refusal *gang.R
 			g.Near = append(g.Near, i)
 		}
 	}
+	var members []*jobPod
 	for _, name := range task.Members {
+		members = append(members, r.pods[name])
 		g.Members = append(g.Members, gang.Member{Request: r.pods[name].ask})
 	}
+	g.Stay = r.stay(members...)
 	mark := s.Mark()
 	plan, refusal, err := r.planner.Plan(g)
 	s.RollBack(mark)
@@ -131,7 +134,7 @@ func (r *jobRun) alone(p *jobPod) (bool, error) {
 	if !tried {
 		r.index.Arrive(&p.ask)
 	}
-	node, ok := r.index.Best(&p.ask)
+	node, ok := r.index.BestFor(&p.ask, r.stay(p))
 	if !ok {
 		if !tried {
 			r.index.Refuse(&p.ask)

@@ -155,6 +155,7 @@ func (r *jobRun) keep(p *jobPod, at cluster.Placement, reserved bool) {
 		r.free(p)
 	}
 	r.serial++
+	at.Ends = r.stay(p).Ends
 	p.hold = &hold{Placement: at, reserved: reserved, serial: r.serial}
 	r.take(p.hold)
 }

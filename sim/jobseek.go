@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth.dev/berth/core/gang"
+	"berth.dev/berth/core/placement"
 	"berth.dev/berth/core/preemption"
 	"berth.dev/berth/core/queue"
 )
@@ -168,12 +169,31 @@ func (p *jobPod) ends() time.Time {
 	return p.began.Add(p.run)
 }
 
+// declared is how long the longest of pods runs, if all declare that; else it is 0.
+func declared(pods ...*jobPod) (most time.Duration) {
+	for _, p := range pods {
+		if !p.job.Declared || p.run <= 0 {
+			return 0
+		}
+		most = max(most, p.run)
+	}
+	return most
+}
+
+// stay is how long pods stay that are placed now, as nodeindex.StayOf says it.
+func (r *jobRun) stay(pods ...*jobPod) placement.Stay {
+	most := declared(pods...)
+	if most == 0 {
+		return placement.Stay{}
+	}
+	return placement.Stay{Ends: r.now.Add(most).Unix(), Run: max(1, int64(most/time.Second))}
+}
+
 // opened is what is kept for others, and not from w.
 func (r *jobRun) opened(w *seeker) []queue.Kept[*jobPod] {
 	ends := time.Time{}
-	if w.lead.job.Declared && w.lead.run > 0 {
-		longest := slices.MaxFunc(w.pods, func(a, b *jobPod) int { return cmp.Compare(a.run, b.run) })
-		ends = r.now.Add(longest.run)
+	if most := declared(w.pods...); most > 0 {
+		ends = r.now.Add(most)
 	}
 	open, _ := r.keeper.Open(r.turn(w.lead), ends)
 	return open

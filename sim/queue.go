@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"berth.dev/berth/core/cluster"
+	"berth.dev/berth/core/placement"
 )
 
 // departure is a placement that ends at a virtual time.
@@ -65,6 +66,16 @@ type arrival struct {
 	serial  int
 	request cluster.Request
 	at, run float64 // seconds
+	most    float64 // seconds that it runs at most, as it declares; 0 is not known
+}
+
+// stay is what is known of how long a stays that starts now.
+func (a *arrival) stay(now float64) placement.Stay {
+	if a.most == 0 {
+		return placement.Stay{}
+	}
+	run := max(1, int64(a.most))
+	return placement.Stay{Ends: 1 + int64(now) + run, Run: run}
 }
 
 func newWaiting() *waiting { return &waiting{lines: map[cluster.Request]*line{}} }

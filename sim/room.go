@@ -17,12 +17,14 @@ import (
 // of 1, 2 and 4 GPUs come and go (see Churn), and now and then it is counted how many
 // nodes could take a job of 8 GPUs, and how many could if what runs were packed again.
 type Room struct {
-	Nodes  int     // of 8 GPUs, 96 CPUs and 768 GiB
-	CPUs   bool    // pods ask for 4, 8 or 12 CPUs a GPU, 8 GiB with each, and the job for 64; else for none
-	Eights float64 // part of the arrivals that are pods of 8 GPUs
-	Load   float64 // such as 0.55; above 0
-	Sigma  float64 // of the log-normal distribution of run times: 0.5 is little spread, 1.5 as much as real jobs
-	Policy placement.Maker
+	Nodes    int     // of 8 GPUs, 96 CPUs and 768 GiB
+	CPUs     bool    // pods ask for 4, 8 or 12 CPUs a GPU, 8 GiB with each, and the job for 64; else for none
+	Eights   float64 // part of the arrivals that are pods of 8 GPUs
+	Load     float64 // such as 0.55; above 0
+	Sigma    float64 // of the log-normal distribution of run times: 0.5 is little spread, 1.5 as much as real jobs
+	Policy   placement.Maker
+	Declared float64 // part of the pods that declare an end
+	Late     float64 // up to how many times later than their true end
 }
 
 // RoomRun is the result of one run. All are means over the measured window.
@@ -81,7 +83,7 @@ func (r Room) cluster() (*cluster.Snapshot, error) {
 // pods draws pods in the order in which they come.
 func (r Room) pods(seed int64) []Pod {
 	rng := rand.New(rand.NewSource(seed))
-	pods := make([]Pod, 2000)
+	pods, ends := make([]Pod, 2000), rand.New(rand.NewSource(seed+1<<32))
 	for i := range pods {
 		p := Pod{GPUs: 1, MilliGPU: cluster.Whole, Run: 600 * math.Exp(r.Sigma*rng.NormFloat64()), HasRun: true}
 		switch u := rng.Float64() - r.Eights; {
@@ -97,6 +99,12 @@ func (r Room) pods(seed int64) []Pod {
 		if r.CPUs {
 			perGPU := [...]int64{4, 8, 8, 12}[rng.Intn(4)] * int64(p.GPUs)
 			p.CPUMilli, p.MemoryBytes = 1000*perGPU, perGPU<<33
+		}
+		if r.Declared > 0 {
+			u, v := ends.Float64(), ends.Float64()
+			if u < r.Declared {
+				p.Most = p.Run * (1 + v*(max(1, r.Late)-1))
+			}
 		}
 		pods[i] = p
 	}

@@ -167,6 +167,7 @@ type Pod struct {
 	HasArrival bool
 	Run        float64 // seconds
 	HasRun     bool
+	Most       float64 // seconds that it runs at most, as it declares; 0 is that it declares nothing
 }
 
 // ReadPods reads pods as the openb trace lists them: columns name, cpu_milli,

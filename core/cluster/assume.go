@@ -8,6 +8,7 @@ type undo struct {
 	isGPU bool
 	gpu   GPU
 	node  Node
+	ends  []int64 // of the node
 }
 
 // Mark is a point to roll back to.
@@ -29,6 +30,9 @@ func (s *Snapshot) RollBack(m Mark) {
 			s.gpus[u.index] = u.gpu
 		} else {
 			s.nodes[u.index] = u.node
+			if s.ends != nil {
+				s.ends[u.index] = u.ends
+			}
 			s.changed(int(u.index))
 		}
 	}
@@ -50,7 +54,7 @@ func (s *Snapshot) remember(i int, gpus []Device) {
 		return
 	}
 	n := s.nodes[i]
-	s.undo = append(s.undo, undo{index: int32(i), node: n})
+	s.undo = append(s.undo, undo{index: int32(i), node: n, ends: s.Ends(i)})
 	for _, d := range gpus {
 		if j := n.first + d.GPU; d.GPU >= 0 && d.GPU < n.count {
 			s.undo = append(s.undo, undo{index: j, isGPU: true, gpu: s.gpus[j]})
@@ -88,6 +92,9 @@ func (s *Snapshot) Assume(p *Placement) error {
 	n.FreeMemoryBytes -= r.MemoryBytes
 	n.FreePods--
 	n.Held[r.Size()]++
+	if r.GPUs > 0 {
+		s.begin(p.Node, p.Ends)
+	}
 	s.Keep(m)
 	s.changed(p.Node)
 	return nil
@@ -117,6 +124,9 @@ func (s *Snapshot) Release(p *Placement) error {
 	n.FreeMemoryBytes += r.MemoryBytes
 	n.FreePods++
 	n.Held[r.Size()]--
+	if r.GPUs > 0 {
+		s.end(p.Node, p.Ends)
+	}
 	s.changed(p.Node)
 	return nil
 }

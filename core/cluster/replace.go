@@ -67,6 +67,9 @@ func (s *Snapshot) Replace(i int, spec *Spec) error {
 	copy(s.gpus[old.first:], gpus)
 	products := old.Products != node.Products
 	*old = node
+	if s.ends != nil {
+		s.ends[i] = nil
+	}
 	for _, c := range s.classes {
 		c.counted = c.counted && !products
 	}

@@ -118,6 +118,7 @@ type Placement struct {
 	Node    int // position in the Snapshot
 	Request Request
 	Devices []Device // one for each of Request.GPUs, by GPU and start
+	Ends    int64    // when it ends at the latest, in seconds since 1970; 0 is not known
 }
 
 // TotalMilli is what the devices take together, in milli-GPUs.

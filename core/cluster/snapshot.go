@@ -26,7 +26,8 @@ const (
 type Snapshot struct {
 	nodes []Node
 	gpus  []GPU
-	open  []int16 // Open of all GPUs; apart from gpus because scoring reads nothing else
+	open  []int16   // Open of all GPUs; apart from gpus because scoring reads nothing else
+	ends  [][]int64 // Ends of each node; nil while none is known
 
 	static *static // shared by clones
 
@@ -246,12 +247,17 @@ func (s *Snapshot) Clone() *Snapshot {
 		classes[number] = c.clone()
 	}
 	return &Snapshot{
-		nodes: slices.Clone(s.nodes), gpus: slices.Clone(s.gpus), open: slices.Clone(s.open), static: s.static, classes: classes,
+		nodes: slices.Clone(s.nodes), gpus: slices.Clone(s.gpus), open: slices.Clone(s.open), ends: slices.Clone(s.ends), static: s.static, classes: classes,
 	}
 }
 
 // Equal reports whether s and t have the same nodes in the same state.
 func (s *Snapshot) Equal(t *Snapshot) bool {
+	for i := range s.nodes {
+		if i < len(t.nodes) && !slices.Equal(s.Ends(i), t.Ends(i)) {
+			return false
+		}
+	}
 	return slices.Equal(s.nodes, t.nodes) && slices.Equal(s.gpus, t.gpus) &&
 		slices.Equal(s.static.cards, t.static.cards) && slices.Equal(s.ProductNames(), t.ProductNames())
 }

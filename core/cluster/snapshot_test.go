@@ -201,7 +201,7 @@ func change(s *cluster.Snapshot, rng *rand.Rand, held []*cluster.Placement, n in
 				}
 			}
 		default:
-			p := &cluster.Placement{Node: i, Request: cluster.Request{CPUMilli: int64(rng.Intn(3000)), GPUs: 1}}
+			p := &cluster.Placement{Node: i, Request: cluster.Request{CPUMilli: int64(rng.Intn(3000)), GPUs: 1}, Ends: rng.Int63n(4)}
 			if rng.Intn(2) == 0 {
 				f := int8(1 + rng.Intn(len(s.Profiles(0))))
 				p.Request.Profile = s.Profiles(0)[f-1].Name

@@ -170,7 +170,7 @@ func (t *planning) better(i int, a placement.Score, j int, b placement.Score) bo
 
 // scoreOn is placement.ScoreOn, without the nodes that are avoided.
 func (t *planning) scoreOn(i int, r *cluster.Request) (placement.Score, bool) {
-	score, fits := placement.ScoreOn(t.p, i, r)
+	score, fits := placement.ScoreOn(t.p, i, r, t.g.Stay)
 	return score, fits && !(t.avoidShares && t.s.SharesLast(i, r))
 }
 
@@ -186,6 +186,7 @@ func (t *planning) put(plan *Plan, i, node int, devices []cluster.Device) error 
 	if p.Node, p.Devices = node, devices; devices == nil {
 		*p = placement.On(t.p, node, &p.Request)
 	}
+	p.Ends = t.g.Stay.Ends
 	if err := t.s.Assume(p); err != nil {
 		return err
 	}

@@ -71,6 +71,8 @@ type Gang struct {
 	// Within is the farthest that members with GPUs may be apart. The zero
 	// value is a Clique: say Cluster where any nodes will do.
 	Within Level
+	// Stay is how long the members stay, as they declare: until the last of them has ended.
+	Stay placement.Stay
 }
 
 // Plan is a decision for a whole gang.

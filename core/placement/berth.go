@@ -24,6 +24,7 @@ type Berth struct {
 	p       Params
 	s       *cluster.Snapshot
 	mix     *Mix
+	free    float64 // part of the GPUs that is free
 	mu      float64 // Params.Mu, raised by turnover
 	asked   int64   // milli-GPUs of all that came and was not refused, and of what was held before
 	t       *tables
@@ -84,8 +85,8 @@ func (b *Berth) rebuild() {
 		left = max(0, 1-float64(b.held())/float64(b.asked))
 	}
 	b.mu = b.p.Mu * (1 + b.p.Turnover*left)
-	free := 1 - float64(b.held())/float64(max(1, b.s.TotalGPUs()*cluster.Whole))
-	b.t = newTables(b.s, b.mix, &b.p, b.memory, b.widest, b.p.Spare*left*free)
+	b.free = 1 - float64(b.held())/float64(max(1, b.s.TotalGPUs()*cluster.Whole))
+	b.t = newTables(b.s, b.mix, &b.p, b.memory, b.widest, b.p.Spare*left*b.free)
 }
 
 // Arrive implements Policy. Tables are rebuilt after 1, 2, 3, 4, 6, 9, ...

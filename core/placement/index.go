@@ -82,12 +82,21 @@ func (x *Index) Snapshot() *cluster.Snapshot { return x.s }
 func (x *Index) Policy() Policy { return x.p }
 
 // Best implements Placer.
-func (x *Index) Best(r *cluster.Request) (int, bool) {
+func (x *Index) Best(r *cluster.Request) (int, bool) { return x.BestFor(r, Stay{}) }
+
+// BestFor implements Placer.
+func (x *Index) BestFor(r *cluster.Request, st Stay) (int, bool) {
 	h := x.shape(r)
 	x.bringUp(h)
 	best := uint64(0)
-	for _, k := range h.best {
-		best = max(best, k)
+	for b, most := range h.best {
+		switch {
+		case most <= best:
+		case st.Run <= 0:
+			best = most
+		default:
+			best = max(best, x.bestOf(h, b, st))
+		}
 	}
 	switch {
 	case best == 0:
@@ -100,6 +109,16 @@ func (x *Index) Best(r *cluster.Request) (int, bool) {
 		return int(x.byRank[rank]), true
 	}
 	return rank, true
+}
+
+// bestOf returns the largest key of a block for a request that stays as st says.
+func (x *Index) bestOf(h *shape, b int, st Stay) (best uint64) {
+	for i := b * block; i < min(len(h.keys), (b+1)*block); i++ {
+		if k := h.keys[i]; k > best {
+			best = max(best, less(k, x.p.Prolong(x.s, i, &h.request, st)))
+		}
+	}
+	return best
 }
 
 // draw takes one of the nodes with key best at random.

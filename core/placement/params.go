@@ -31,6 +31,9 @@ type Params struct {
 	// GPUs that is free and the part of what was placed that has left. Without it a
 	// cluster half empty is filled as if its other half were to be filled next.
 	Spare float64
+	// Prolong is the price of a node that is in use longer by the whole run of a request that
+	// declares how long it runs, in idle GPUs for each GPU of the node: see Stay.
+	Prolong float64
 	// Lambda is the price on products that only some requests may use, for
 	// those that may use others.
 	Lambda float64
@@ -54,7 +57,7 @@ type Params struct {
 // DefaultParams are tuned on seeds 1-20 of the openb workloads, Spare on seeds 1-20
 // of the protocol of sim.Room.
 func DefaultParams() Params {
-	return Params{Eps: 0.017, K: 6, Kappa: 0.74, Mu: 1, Turnover: 2, Spare: 4, Lambda: 0.2, Begin: 20, Quantum: 2, Rebuild: 200}
+	return Params{Eps: 0.017, K: 6, Kappa: 0.74, Mu: 1, Turnover: 2, Spare: 4, Prolong: 1, Lambda: 0.2, Begin: 20, Quantum: 2, Rebuild: 200}
 }
 
 // Validate says which field is out of its range, or nil.
@@ -67,8 +70,8 @@ func (p *Params) Validate() error {
 			return fmt.Errorf("params: %s is %v; it must be above 0", f.name, f.value)
 		}
 	}
-	if !(p.Mu >= 0 && p.Turnover >= 0 && p.Spare >= 0 && p.Lambda >= 0 && p.Begin >= 0 && p.Memory >= 0) {
-		return fmt.Errorf("params: Mu %v, Turnover %v, Spare %v, Lambda %v, Begin %v and Memory %v must not be negative", p.Mu, p.Turnover, p.Spare, p.Lambda, p.Begin, p.Memory)
+	if !(p.Mu >= 0 && p.Turnover >= 0 && p.Spare >= 0 && p.Prolong >= 0 && p.Lambda >= 0 && p.Begin >= 0 && p.Memory >= 0) {
+		return fmt.Errorf("params: Mu %v, Turnover %v, Spare %v, Prolong %v, Lambda %v, Begin %v and Memory %v must not be negative", p.Mu, p.Turnover, p.Spare, p.Prolong, p.Lambda, p.Begin, p.Memory)
 	}
 	if p.Holes != nil && len(p.Holes) != steps+1 {
 		return fmt.Errorf("params: Holes has %d entries; it must have %d", len(p.Holes), steps+1)

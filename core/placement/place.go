@@ -12,6 +12,8 @@ type Placer interface {
 	// Best gives the node that the policy likes best for r, and whether there
 	// is one that fits.
 	Best(r *cluster.Request) (node int, ok bool)
+	// BestFor is Best for a request that stays as st says.
+	BestFor(r *cluster.Request, st Stay) (node int, ok bool)
 	// Arrive tells the policy of a request; see Policy.
 	Arrive(r *cluster.Request)
 	// Refuse tells the policy that a request fitted nowhere; see Policy.
@@ -26,11 +28,17 @@ type Placer interface {
 // r fits no node; then nothing has changed. It does not call Arrive. The error
 // is of a policy that chose what is not free: a bug.
 func Place(p Placer, r *cluster.Request) (placed cluster.Placement, ok bool, err error) {
-	node, ok := p.Best(r)
+	return PlaceFor(p, r, Stay{})
+}
+
+// PlaceFor is Place for a request that stays as st says.
+func PlaceFor(p Placer, r *cluster.Request, st Stay) (placed cluster.Placement, ok bool, err error) {
+	node, ok := p.BestFor(r, st)
 	if !ok {
 		return cluster.Placement{}, false, nil
 	}
 	placed = On(p, node, r)
+	placed.Ends = st.Ends
 	if err := p.Snapshot().Assume(&placed); err != nil {
 		return cluster.Placement{}, false, fmt.Errorf("place: %w", err)
 	}
@@ -63,7 +71,10 @@ func NewScan(s *cluster.Snapshot, p Policy, ranks []int32, rand func(n int) int)
 }
 
 // Best implements Placer.
-func (x *Scan) Best(r *cluster.Request) (int, bool) {
+func (x *Scan) Best(r *cluster.Request) (int, bool) { return x.BestFor(r, Stay{}) }
+
+// BestFor implements Placer.
+func (x *Scan) BestFor(r *cluster.Request, st Stay) (int, bool) {
 	best, ties := uint64(0), []int(nil)
 	for i := range x.s.Len() {
 		if Fit(x.s, i, r) != Fits {
@@ -73,7 +84,7 @@ func (x *Scan) Best(r *cluster.Request) (int, bool) {
 		if x.p.Ties() == TiesByRank {
 			rank = rankOf(x.ranks, i)
 		}
-		switch k := key(scoreOf(x.p, x.s, i, r), rank); {
+		switch k := less(key(scoreOf(x.p, x.s, i, r), rank), x.p.Prolong(x.s, i, r, st)); {
 		case k > best:
 			best, ties = k, append(ties[:0], i)
 		case k == best:
@@ -113,6 +124,12 @@ func rankOf(ranks []int32, i int) int {
 		return i
 	}
 	return int(ranks[i])
+}
+
+// less is a key with so much less score.
+func less(k uint64, cost Score) uint64 {
+	rank := cluster.MaxNodes - 1 - int(k&(cluster.MaxNodes-1))
+	return key(Score(k>>20)-MaxScore-1-cost, rank)
 }
 
 // key joins a score and a rank (0 to MaxNodes-1) to a number that is higher for

@@ -162,6 +162,7 @@ func twins(t *testing.T, name string, seed int64) {
 		}
 	}
 	var held []cluster.Placement
+	now := int64(1_000_000)
 	for range 700 {
 		switch k := rng.Intn(13); {
 		case k == 10:
@@ -226,8 +227,14 @@ func twins(t *testing.T, name string, seed int64) {
 			r := &shapes[rng.Intn(len(shapes))]
 			x.Arrive(r)
 			y.Arrive(r)
-			a, okA, errA := placement.Place(x, r)
-			b, okB, errB := placement.Place(y, r)
+			var stay placement.Stay
+			if rng.Intn(2) == 0 {
+				stay.Run = 1 + rng.Int63n(1000)
+				stay.Ends = now + stay.Run
+			}
+			now += rng.Int63n(50)
+			a, okA, errA := placement.PlaceFor(x, r, stay)
+			b, okB, errB := placement.PlaceFor(y, r, stay)
 			if errA != nil || errB != nil {
 				t.Fatal(errA, errB)
 			}

@@ -70,12 +70,13 @@ func spread(s *cluster.Snapshot, i int, r *cluster.Request) int32 {
 	return n
 }
 
-// ScoreOn returns the score of node i for r, and whether r fits there.
-func ScoreOn(p Placer, i int, r *cluster.Request) (Score, bool) {
-	if Fit(p.Snapshot(), i, r) != Fits {
+// ScoreOn returns the score of node i for r, which stays as st says, and whether r fits there.
+func ScoreOn(p Placer, i int, r *cluster.Request, st Stay) (Score, bool) {
+	s := p.Snapshot()
+	if Fit(s, i, r) != Fits {
 		return 0, false
 	}
-	return scoreOf(p.Policy(), p.Snapshot(), i, r), true
+	return scoreOf(p.Policy(), s, i, r) - p.Policy().Prolong(s, i, r, st), true
 }
 
 // Count is how many nodes a request does not fit for one reason.

@@ -18,6 +18,23 @@ func Ends(p *v1.Pod) time.Time {
 	return p.Status.StartTime.Add(most)
 }
 
+// EndsFrom is Ends of a pod on a node, which starts at a moment unless it is known when it started, or when it was bound.
+func EndsFrom(p *v1.Pod, starts time.Time) time.Time {
+	most := MostRunTime(p)
+	if most == 0 {
+		return time.Time{}
+	}
+	if ends := Ends(p); !ends.IsZero() {
+		return ends
+	}
+	for i := range p.Status.Conditions {
+		if c := &p.Status.Conditions[i]; c.Type == v1.PodScheduled && c.Status == v1.ConditionTrue {
+			starts = c.LastTransitionTime.Time
+		}
+	}
+	return starts.Add(most)
+}
+
 // MostRunTime returns how long a pod runs at most, as it declares: by activeDeadlineSeconds, after which its kubelet ends it, or
 // by its annotation. It is 0 for a pod that declares nothing that can be read.
 func MostRunTime(p *v1.Pod) (most time.Duration) {

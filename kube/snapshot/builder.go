@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -69,7 +70,16 @@ func (b *Builder) Enter(at *Node, key types.UID, pod *v1.Pod, held []sharing.Dev
 		}
 	}
 	sortDevices(o.Placement.Devices)
+	o.Placement.Ends = endsOf(pod)
 	b.Assume(at, key, o)
+}
+
+// endsOf is cluster.Placement.Ends of a pod.
+func endsOf(pod *v1.Pod) int64 {
+	if ends := request.EndsFrom(pod, time.Now()); !ends.IsZero() {
+		return ends.Unix()
+	}
+	return 0
 }
 
 func sortDevices(list []cluster.Device) {

@@ -13,7 +13,7 @@ import (
 // placementOf is what a pod takes of a node. Devices that are not there, because more
 // is held than the node has, are left out; Assume does the same with CPU and memory.
 func (b *Builder) placementOf(n *countedNode, pod *v1.Pod) cluster.Placement {
-	p := cluster.Placement{Node: n.at.Index, Request: request.NodeResources(pod)}
+	p := cluster.Placement{Node: n.at.Index, Request: request.NodeResources(pod), Ends: endsOf(pod)}
 	t := taker{b: b, at: n.at, left: map[int]int32{}}
 	mine := func(h devices.Holder) bool { return h.Pod == pod.Name && h.Namespace == pod.Namespace }
 	for j := range min(len(n.counted.GPUs), len(n.at.Spec.GPUs)) {

@@ -79,6 +79,6 @@ func othersOf(cycle fwk.CycleState) *others {
 // the policy: 0 where it has none. Its order among equals is left out, as the
 // stock plugins have their own.
 func (b *others) score(w *nodeindex.View, node int) int64 {
-	score, _ := placement.ScoreOn(w.Index, node, &b.request)
+	score, _ := placement.ScoreOn(w.Index, node, &b.request, placement.Stay{})
 	return int64(score >> 16)
 }

@@ -126,10 +126,10 @@ func (p *Plugin) narrow(ctx context.Context, pod *v1.Pod, w *state.Request, node
 // best is the best node for a pod, of the first choice of its quotas that has room. It leaves all
 // choices open where none has. The view's lock must be held.
 func (p *Plugin) best(pod *v1.Pod, w *state.Request) (node int, ok bool) {
-	v, q := p.Cluster.Index.View, p.Cluster.Quota
+	v, q, stay := p.Cluster.Index.View, p.Cluster.Quota, nodeindex.StayOf(pod)
 	n := q.Choices(pod)
 	if n == 0 {
-		return v.Index.Best(&w.Request)
+		return v.Index.BestFor(&w.Request, stay)
 	}
 	all := w.Request
 	for k := range n {
@@ -138,7 +138,7 @@ func (p *Plugin) best(pod *v1.Pod, w *state.Request) (node int, ok bool) {
 		if w.Request, _, err = v.Request(pod, w); err != nil {
 			break
 		}
-		if node, ok = v.Index.Best(&w.Request); ok {
+		if node, ok = v.Index.BestFor(&w.Request, stay); ok {
 			return node, true
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"berth.dev/berth/core/placement"
+	"berth.dev/berth/scheduler/nodeindex"
 	"berth.dev/berth/scheduler/state"
 )
 
@@ -42,7 +43,7 @@ func (p *Plugin) PreScore(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod
 // Score says how little a node's GPUs are fragmented by the pod: see
 // placement.Berth. A node that has no GPUs, or whose devices are of another form
 // than the request, scores 0.
-func (p *Plugin) Score(_ context.Context, cycle fwk.CycleState, _ *v1.Pod, info fwk.NodeInfo) (int64, *fwk.Status) {
+func (p *Plugin) Score(_ context.Context, cycle fwk.CycleState, pod *v1.Pod, info fwk.NodeInfo) (int64, *fwk.Status) {
 	w, ok := state.RequestOf(cycle)
 	s := &p.Cluster.Index
 	s.Mu.Lock()
@@ -56,7 +57,7 @@ func (p *Plugin) Score(_ context.Context, cycle fwk.CycleState, _ *v1.Pod, info 
 	if !ok {
 		return 0, nil
 	}
-	score, _ := placement.ScoreOn(s.View.Index, s.View.ByName[info.Node().Name].Index, &w.Request)
+	score, _ := placement.ScoreOn(s.View.Index, s.View.ByName[info.Node().Name].Index, &w.Request, nodeindex.StayOf(pod))
 	return int64(score), nil
 }
 

@@ -102,7 +102,7 @@ func gangOf(pl *nodeindex.Planner, task *Task) *gang.Gang {
 		}
 		return out
 	}
-	whole := &gang.Gang{Name: task.Gang.Name, MinCount: task.Need, Most: task.Most, Within: task.Gang.Within, Near: find(task.Near)}
+	whole := &gang.Gang{Name: task.Gang.Name, MinCount: task.Need, Most: task.Most, Within: task.Gang.Within, Near: find(task.Near), Stay: nodeindex.StayOf(task.Pods...)}
 	for _, pod := range task.Pods {
 		m := gang.Member{Request: pl.Request(pod), Avoid: find(task.Avoid[string(pod.UID)]), Apart: request.Apart(pod)}
 		if m.Apart != "" {

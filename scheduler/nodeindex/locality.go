@@ -13,8 +13,8 @@ import (
 // user names outweighs most of what packing can gain, but not what the user
 // prefers by affinity; an image decides between places that are nearly as good.
 const (
-	bonusDatasets = 8000 // for all that the pod names
-	bonusImages   = 50   // for all images of the pod, of largeImage each
+	bonusDatasets = 16_000 // for all that the pod names
+	bonusImages   = 50     // for all images of the pod, of largeImage each
 )
 
 // largeImage is the size from which on an image counts in full.
