@@ -57,6 +57,11 @@ func benchShapes(s *cluster.Snapshot) []cluster.Request {
 // churn fills s to about 95% and then, for each call of the func it gives,
 // places one request and lets enough go to stay there.
 func churn(tb testing.TB, s *cluster.Snapshot, policy string) func() {
+	return churnWith(tb, s, policy, false)
+}
+
+// churnWith is churn where each request declares when it ends, if ends says so.
+func churnWith(tb testing.TB, s *cluster.Snapshot, policy string, ends bool) func() {
 	maker, err := baseline.Lookup(policy)
 	if err != nil {
 		tb.Fatal(err)
@@ -69,11 +74,16 @@ func churn(tb testing.TB, s *cluster.Snapshot, policy string) func() {
 	}
 	x := placement.NewIndex(s, maker(placement.Setup{Cluster: s, Typical: mix, Rand: rng.Intn}), nil, rng.Intn)
 	var held []cluster.Placement
-	got := int64(0)
+	got, now := int64(0), int64(0)
 	step := func() {
 		r := &shapes[rng.Intn(len(shapes))]
 		x.Arrive(r)
-		placed, ok, err := placement.Place(x, r)
+		var stay placement.Stay
+		if now++; ends {
+			stay.Run = 1 + rng.Int63n(100_000)
+			stay.Ends = now + stay.Run
+		}
+		placed, ok, err := placement.PlaceFor(x, r, stay)
 		if err != nil {
 			tb.Fatal(err)
 		}
@@ -114,6 +124,18 @@ func BenchmarkDecision(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// BenchmarkDecisionWithEnds is BenchmarkDecision for requests that declare when they end.
+func BenchmarkDecisionWithEnds(b *testing.B) {
+	for _, nodes := range []int{1213, 5000} {
+		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
+			step := churnWith(b, benchCluster(b, nodes), "berth", true)
+			for b.Loop() {
+				step()
+			}
+		})
 	}
 }
 

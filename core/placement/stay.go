@@ -23,8 +23,8 @@ func (b *Berth) Prolong(s *cluster.Snapshot, i int, r *cluster.Request, st Stay)
 	return Score(floor64(node*prolonged(s, i, st)/b.p.Quantum)) << 16
 }
 
-// prolonged is by which part of its run, from 0 to 1, a request keeps node i in use longer. Of those whose ends are not known
-// each is as likely to be the last as the request is.
+// prolonged is by which part of its run, from 0 to 1, a request keeps node i in use longer. Each of those whose ends are not known
+// is as likely to be the last as the request is.
 func prolonged(s *cluster.Snapshot, i int, st Stay) float64 {
 	part, ends := 1.0, s.Ends(i)
 	if len(ends) > 0 {
