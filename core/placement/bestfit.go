@@ -18,9 +18,6 @@ func (Steady) Arrive(*cluster.Request) bool { return false }
 // Refuse implements Policy.
 func (Steady) Refuse(*cluster.Request) {}
 
-// Prolong implements Policy.
-func (Steady) Prolong(*cluster.Snapshot, int, *cluster.Request, Stay) Score { return 0 }
-
 // Ties implements Policy.
 func (Steady) Ties() Ties { return TiesByRank }
 

@@ -81,7 +81,7 @@ func (x *Index) Snapshot() *cluster.Snapshot { return x.s }
 // Policy implements Placer.
 func (x *Index) Policy() Policy { return x.p }
 
-// Best implements Placer.
+// Best is BestFor where nothing is known of how long r stays.
 func (x *Index) Best(r *cluster.Request) (int, bool) { return x.BestFor(r, Stay{}) }
 
 // BestFor implements Placer.
@@ -115,7 +115,7 @@ func (x *Index) BestFor(r *cluster.Request, st Stay) (int, bool) {
 func (x *Index) bestOf(h *shape, b int, st Stay) (best uint64) {
 	for i := b * block; i < min(len(h.keys), (b+1)*block); i++ {
 		if k := h.keys[i]; k > best {
-			best = max(best, less(k, x.p.Prolong(x.s, i, &h.request, st)))
+			best = max(best, less(k, prolong(x.p, x.s, i, &h.request, st)))
 		}
 	}
 	return best

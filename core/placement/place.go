@@ -9,10 +9,8 @@ import (
 // Placer finds the best node for a request. Index and Scan are the two: equal
 // in every answer, unequal in cost.
 type Placer interface {
-	// Best gives the node that the policy likes best for r, and whether there
-	// is one that fits.
-	Best(r *cluster.Request) (node int, ok bool)
-	// BestFor is Best for a request that stays as st says.
+	// BestFor gives the node that the policy likes best for r, which stays as st says, and
+	// whether there is one that fits.
 	BestFor(r *cluster.Request, st Stay) (node int, ok bool)
 	// Arrive tells the policy of a request; see Policy.
 	Arrive(r *cluster.Request)
@@ -70,7 +68,7 @@ func NewScan(s *cluster.Snapshot, p Policy, ranks []int32, rand func(n int) int)
 	return &Scan{s: s, p: p, ranks: ranks, rand: rand}
 }
 
-// Best implements Placer.
+// Best is BestFor where nothing is known of how long r stays.
 func (x *Scan) Best(r *cluster.Request) (int, bool) { return x.BestFor(r, Stay{}) }
 
 // BestFor implements Placer.
@@ -84,7 +82,7 @@ func (x *Scan) BestFor(r *cluster.Request, st Stay) (int, bool) {
 		if x.p.Ties() == TiesByRank {
 			rank = rankOf(x.ranks, i)
 		}
-		switch k := less(key(scoreOf(x.p, x.s, i, r), rank), x.p.Prolong(x.s, i, r, st)); {
+		switch k := less(key(scoreOf(x.p, x.s, i, r), rank), prolong(x.p, x.s, i, r, st)); {
 		case k > best:
 			best, ties = k, append(ties[:0], i)
 		case k == best:

@@ -32,11 +32,6 @@ type Policy interface {
 	// but r and node i, with the verdict on it of r's class.
 	Score(s *cluster.Snapshot, i int, r *cluster.Request) Score
 
-	// Prolong says how much less node i of s is worth to r, which stays as st says, as the node is in use
-	// longer then: in steps of Score, 0 at least, and 0 where nothing is known. As of Score, only
-	// the ends of what the node holds (cluster.Snapshot.Ends) are in it, too.
-	Prolong(s *cluster.Snapshot, i int, r *cluster.Request, st Stay) Score
-
 	// Devices chooses devices of node i for r, which fits there: one for each
 	// of r.GPUs, appended to out.
 	Devices(s *cluster.Snapshot, i int, r *cluster.Request, out []cluster.Device) []cluster.Device

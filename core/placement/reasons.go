@@ -76,7 +76,7 @@ func ScoreOn(p Placer, i int, r *cluster.Request, st Stay) (Score, bool) {
 	if Fit(s, i, r) != Fits {
 		return 0, false
 	}
-	return scoreOf(p.Policy(), s, i, r) - p.Policy().Prolong(s, i, r, st), true
+	return scoreOf(p.Policy(), s, i, r) - prolong(p.Policy(), s, i, r, st), true
 }
 
 // Count is how many nodes a request does not fit for one reason.

@@ -12,13 +12,27 @@ type Stay struct {
 // what an idle node costs.
 const slack = 0.05
 
-// Prolong implements Policy. A node is idle again when all that it holds has ended. So a request goes
+// Prolonger is a Policy that also looks at how long requests stay.
+type Prolonger interface {
+	Policy
+	// Prolong says how much less node i of s is worth to r, which stays as st says, as the node is in use
+	// longer then: in steps of Score, 0 at least. It depends on the ends of what the node holds
+	// (cluster.Snapshot.Ends), and on what Score depends on.
+	Prolong(s *cluster.Snapshot, i int, r *cluster.Request, st Stay) Score
+}
+
+// prolong is Prolong of a policy that has it, where it is known how long r stays; else 0.
+func prolong(p Policy, s *cluster.Snapshot, i int, r *cluster.Request, st Stay) Score {
+	if q, ok := p.(Prolonger); ok && st.Run > 0 && r.GPUs > 0 {
+		return q.Prolong(s, i, r, st)
+	}
+	return 0
+}
+
+// Prolong implements Prolonger. A node is idle again when all that it holds has ended. So a request goes
 // where others end no earlier than it does, and of such nodes where they end soonest, as the others take
 // longer requests. Where few GPUs are free, it matters more that none is left over.
-func (b *Berth) Prolong(s *cluster.Snapshot, i int, r *cluster.Request, st Stay) Score {
-	if st.Run <= 0 || r.GPUs == 0 {
-		return 0
-	}
+func (b *Berth) Prolong(s *cluster.Snapshot, i int, _ *cluster.Request, st Stay) Score {
 	node := b.p.Prolong * min(1, 4*b.free) * cluster.Whole * float64(len(s.GPUs(i)))
 	return Score(floor64(node*prolonged(s, i, st)/b.p.Quantum)) << 16
 }
