@@ -49,6 +49,8 @@ type memory struct {
 	before  string       // resource version of the job that was last written over
 	refused rules.Queued // why its last pod could not be created; the zero value is that it could
 	pods    seenPods
+	// awaited are the children that were created and that the cache does not have yet, with when; nil is none. Guarded by the reconciler's mu.
+	awaited map[types.UID]time.Time
 	stopped map[string]*rules.Pod // that have ended after they were asked to stop, by UID; nil of those that are told. Guarded by the reconciler's mu
 	// unscaled is why the HorizontalPodAutoscaler could not be created, as was said; "" is that it could.
 	unscaled string
@@ -160,6 +162,10 @@ func (p *pass) look(ctx context.Context, seen *rules.Observed) (err error) {
 	}
 	if err := p.children.List(ctx, &services, ours...); err != nil {
 		return fmt.Errorf("list the Services of a %s: %w", p.kind.kind, err)
+	}
+	// A job that is to have no pods gives up those that are seen at once, and the others as they come.
+	if p.awaits(pods.Items, services.Items) && !seen.Job.Suspend && !seen.Job.Status.Ended() {
+		return errStale
 	}
 	for i := range pods.Items {
 		if released, err := p.release(ctx, &pods.Items[i], &corev1.Pod{}, "Pod"); err != nil {

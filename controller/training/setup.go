@@ -138,8 +138,8 @@ func (r *reconciler) podsOf(ctx context.Context, job client.Object) (out []*core
 	return out, nil
 }
 
-// ofChild requests a pass over the job of a pod or Service, or over that which could take control of it, and remembers how a pod has
-// ended: it may be gone when the pass is made.
+// ofChild requests a pass over the job of a pod or Service, or over that which could take control of it. It notes that the child is there, and how
+// a pod has ended: it may be gone when the pass is made.
 func (r *reconciler) ofChild(_ context.Context, o client.Object) []reconcile.Request {
 	kind, name, ok := objects.OwnerOf(o)
 	if names := orphanOf(o); len(names) > 0 {
@@ -148,6 +148,7 @@ func (r *reconciler) ofChild(_ context.Context, o client.Object) []reconcile.Req
 	if !ok || kind != string(r.kind.kind) {
 		return nil
 	}
+	r.arrived(o)
 	r.noteStopped(o)
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: name}}}
 }
