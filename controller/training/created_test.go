@@ -9,7 +9,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"berth.dev/berth/api/kubeflow"
@@ -83,8 +85,8 @@ func TestWhatWasCreatedIsAwaited(t *testing.T) {
 			func(child string) bool { return child == "pod worker-0" },
 		} {
 			l.lacks = lacks
-			if again := c.pass().RequeueAfter; again != staleAgain {
-				t.Errorf("a pass that does not see all that was created is made again after %v, want %v", again, staleAgain)
+			if again := c.pass().RequeueAfter; again != awaitCreated {
+				t.Errorf("a pass that does not see all that was created is made again after %v if nothing happens, want %v", again, awaitCreated)
 			}
 		}
 		l.lacks = none
@@ -110,6 +112,24 @@ func TestWhatWasCreatedIsAwaited(t *testing.T) {
 		l.lacks = none
 		if c.pass(); c.children() != all {
 			t.Errorf("what was deleted before the cache had it is not created again: there are %s", c.children())
+		}
+	})
+	t.Run("the last Service that comes leads to a pass, and no other", func(t *testing.T) {
+		c, _ := late(t, func(child string) bool { return strings.HasPrefix(child, "service") })
+		c.pass()
+		c.pass()
+		q := &requests{}
+		for i, name := range []string{"chief-0", "worker-1", "worker-0"} {
+			o := &corev1.Service{}
+			if err := c.client.Get(t.Context(), client.ObjectKey{Namespace: "ml", Name: "mnist-" + name}, o); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				c.r.ofServices().Create(t.Context(), event.CreateEvent{Object: o}, q)
+			}
+			if want := i / 2; q.n != want {
+				t.Errorf("after %s %d passes are requested, want %d", name, q.n, want)
+			}
 		}
 	})
 	t.Run("a child of which nothing is heard is created again within a bound", func(t *testing.T) {
@@ -212,6 +232,16 @@ func TestPassesThatDoNotAwait(t *testing.T) {
 		}
 	})
 }
+
+// requests counts the passes that are requested.
+type requests struct {
+	workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+	n int
+}
+
+// AddAfter implements workqueue.TypedDelayingInterface.
+func (q *requests) AddAfter(reconcile.Request, time.Duration) { q.n++ }
 
 // vanishJob deletes the job as its owner does.
 func (c *testCluster) vanishJob() {
