@@ -38,9 +38,10 @@ type testCluster struct {
 	mu     sync.Mutex // held during a write: the controller makes several at once
 	uids   int
 	writes []string
-	breaks int    // the number of the write that fails, from 1; 0 is none
-	done   bool   // of breaks: whether the write is carried out before its answer is lost
-	refuse string // the kind that may not be created
+	breaks int      // the number of the write that fails, from 1; 0 is none
+	done   bool     // of breaks: whether the write is carried out before its answer is lost
+	refuse string   // the kind that may not be created
+	posts  []string // what was to be created, also where it was there
 	told   chan string
 }
 
@@ -63,6 +64,7 @@ func newCluster(t *testing.T, job objects.Object, others ...client.Object) *test
 				if c.refuse != "" && o.GetObjectKind().GroupVersionKind().Kind == c.refuse {
 					return apierrors.NewForbidden(schema.GroupResource{Resource: strings.ToLower(c.refuse) + "s"}, o.GetName(), errors.New("exceeded quota: gpus"))
 				}
+				c.post(o.GetName())
 				return c.count("create "+o.GetName(), func() error {
 					c.uids++
 					o.SetUID(types.UID(fmt.Sprint("u", c.uids)))
@@ -101,6 +103,13 @@ func (c *testCluster) start(k kind) {
 		kind: k, jobs: c.client, children: c.client, live: c.client, events: recorder, now: func() time.Time { return c.now },
 		memories: map[types.UID]*memory{},
 	}
+}
+
+// post notes a request to create an object.
+func (c *testCluster) post(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.posts = append(c.posts, name)
 }
 
 // count carries out a write, or fails.

@@ -49,6 +49,8 @@ type memory struct {
 	before  string       // resource version of the job that was last written over
 	refused rules.Queued // why its last pod could not be created; the zero value is that it could
 	pods    seenPods
+	// awaited are the children that were created and that the cache does not have yet, with when; nil is none. Guarded by the reconciler's mu.
+	awaited map[types.UID]time.Time
 	stopped map[string]*rules.Pod // that have ended after they were asked to stop, by UID; nil of those that are told. Guarded by the reconciler's mu
 	// unscaled is why the HorizontalPodAutoscaler could not be created, as was said; "" is that it could.
 	unscaled string
@@ -97,8 +99,11 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{RequeueAfter: staleAgain}, nil
 	}
 	again, err := p.run(ctx)
-	if errors.Is(err, errStale) {
+	switch {
+	case errors.Is(err, errStale):
 		return reconcile.Result{RequeueAfter: staleAgain}, nil
+	case errors.Is(err, errAwaited):
+		return reconcile.Result{RequeueAfter: p.wait}, nil
 	}
 	return reconcile.Result{RequeueAfter: again}, err
 }
@@ -110,6 +115,7 @@ type pass struct {
 	mem     *memory
 	version string // resource version of the job as last read or written
 	pods    []*corev1.Pod
+	wait    time.Duration  // for what was created
 	alive   bool           // the API server has the job, and it is not being deleted
 	written objects.Object // what the last write got back
 }
@@ -153,6 +159,7 @@ func (p *pass) run(ctx context.Context) (again time.Duration, err error) {
 // look reads the pods and Services that the job controls.
 func (p *pass) look(ctx context.Context, seen *rules.Observed) (err error) {
 	ours := []client.ListOption{client.InNamespace(p.object.GetNamespace()), client.MatchingFields{byOwner: string(p.object.GetUID())}, client.UnsafeDisableDeepCopy}
+	awaited := p.awaited(p.mem) // before they are read: what arrives meanwhile leads to another pass
 	var pods corev1.PodList
 	var services corev1.ServiceList
 	if err := p.children.List(ctx, &pods, ours...); err != nil {
@@ -160,6 +167,10 @@ func (p *pass) look(ctx context.Context, seen *rules.Observed) (err error) {
 	}
 	if err := p.children.List(ctx, &services, ours...); err != nil {
 		return fmt.Errorf("list the Services of a %s: %w", p.kind.kind, err)
+	}
+	// A job that is to have no pods gives up those that are seen at once, and the others as they come.
+	if p.wait = p.lacks(awaited, pods.Items, services.Items); p.wait > 0 && !seen.Job.Suspend && !seen.Job.Status.Ended() {
+		return errAwaited
 	}
 	for i := range pods.Items {
 		if released, err := p.release(ctx, &pods.Items[i], &corev1.Pod{}, "Pod"); err != nil {

@@ -64,7 +64,6 @@ func add(mgr manager.Manager, k kind, o Options, m runtime.ModeSource) error {
 		events: recorder, now: time.Now, memories: map[types.UID]*memory{},
 	}
 	written := predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
-	changed := predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: func(event.UpdateEvent) bool { return false }}
 	noticed := predicate.Funcs{
 		DeleteFunc: func(event.DeleteEvent) bool { return false },
 		UpdateFunc: func(e event.UpdateEvent) bool { return notice(e.ObjectOld) != notice(e.ObjectNew) },
@@ -73,7 +72,7 @@ func add(mgr manager.Manager, k kind, o Options, m runtime.ModeSource) error {
 	b := builder.ControllerManagedBy(mgr).Named(Name+"-"+k.plural()).
 		For(k.object(), builder.WithPredicates(written)).
 		WatchesRawSource(source.Kind[client.Object](children, &corev1.Pod{}, gathered(r.ofChild))).
-		WatchesRawSource(source.Kind[client.Object](children, &corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.ofChild), changed)).
+		WatchesRawSource(source.Kind[client.Object](children, &corev1.Service{}, r.ofServices())).
 		WatchesRawSource(source.Kind[client.Object](children, &corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.onNode), noticed)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: atOnce,
@@ -138,8 +137,8 @@ func (r *reconciler) podsOf(ctx context.Context, job client.Object) (out []*core
 	return out, nil
 }
 
-// ofChild requests a pass over the job of a pod or Service, or over that which could take control of it, and remembers how a pod has
-// ended: it may be gone when the pass is made.
+// ofChild requests a pass over the job of a pod or Service, or over that which could take control of it. It notes that the child is there, and how
+// a pod has ended: it may be gone when the pass is made.
 func (r *reconciler) ofChild(_ context.Context, o client.Object) []reconcile.Request {
 	kind, name, ok := objects.OwnerOf(o)
 	if names := orphanOf(o); len(names) > 0 {
@@ -148,6 +147,7 @@ func (r *reconciler) ofChild(_ context.Context, o client.Object) []reconcile.Req
 	if !ok || kind != string(r.kind.kind) {
 		return nil
 	}
+	r.arrived(o)
 	r.noteStopped(o)
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: name}}}
 }

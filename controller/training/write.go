@@ -184,6 +184,9 @@ func (p *pass) make(ctx context.Context, object map[string]any, kind string) err
 	err := p.jobs.Create(ctx, u, fieldManager)
 	switch {
 	case err == nil:
+		if kind != kindAutoscaler { // which look does not read
+			p.created(p.mem, u.GetUID())
+		}
 		p.tell(rules.Event{Reason: "SuccessfulCreate" + kind, Message: fmt.Sprintf("Created %s: %s", lower(kind), name)})
 		return nil
 	case apierrors.IsAlreadyExists(err):
