@@ -12,27 +12,33 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// children is what a client's watches have seen of the pods and Services of PyTorchJobs: when it first saw each.
+// children is what a client's watches have seen of the pods and Services of PyTorchJobs.
 type children struct {
 	stop func()
 
 	mu             sync.Mutex
-	pods, services map[string]time.Time // by name
-	news           chan struct{}        // something was noted
+	pods, services arrivals
+	news           chan struct{} // something was noted
+}
+
+// arrivals are objects by name, and when the last of them was first seen.
+type arrivals struct {
+	names map[string]bool
+	last  time.Time
 }
 
 // watchChildren watches from now on. The caller calls stop.
 func watchChildren(ctx context.Context, client *kubernetes.Clientset) (*children, error) {
 	ctx, stop := context.WithCancel(ctx)
-	c := &children{pods: map[string]time.Time{}, services: map[string]time.Time{}, news: make(chan struct{}, 1)}
+	c := &children{pods: arrivals{names: map[string]bool{}}, services: arrivals{names: map[string]bool{}}, news: make(chan struct{}, 1)}
 	ours := informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = "training.kubeflow.org/job-name" })
 	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(namespace), ours)
 	c.stop = func() {
 		stop()
 		factory.Shutdown()
 	}
-	for informer, seen := range map[cache.SharedIndexInformer]map[string]time.Time{
-		factory.Core().V1().Pods().Informer(): c.pods, factory.Core().V1().Services().Informer(): c.services,
+	for informer, seen := range map[cache.SharedIndexInformer]*arrivals{
+		factory.Core().V1().Pods().Informer(): &c.pods, factory.Core().V1().Services().Informer(): &c.services,
 	} {
 		if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(o any) { c.note(seen, o) }}); err != nil {
 			c.stop()
@@ -50,12 +56,12 @@ func watchChildren(ctx context.Context, client *kubernetes.Clientset) (*children
 }
 
 // note notes that an object is there.
-func (c *children) note(seen map[string]time.Time, o any) {
+func (c *children) note(seen *arrivals, o any) {
 	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if is, ok := o.(metav1.Object); ok && seen[is.GetName()].IsZero() {
-		seen[is.GetName()] = now
+	if is, ok := o.(metav1.Object); ok && !seen.names[is.GetName()] {
+		seen.names[is.GetName()], seen.last = true, now
 	}
 	select {
 	case c.news <- struct{}{}:
@@ -68,8 +74,8 @@ func (c *children) note(seen map[string]time.Time, o any) {
 func (c *children) await(ctx context.Context, n int, limit time.Duration) (pod, service time.Time, err error) {
 	for {
 		c.mu.Lock()
-		pods, services := len(c.pods), len(c.services)
-		pod, service = latest(c.pods), latest(c.services)
+		pods, services := len(c.pods.names), len(c.services.names)
+		pod, service = c.pods.last, c.services.last
 		c.mu.Unlock()
 		if pods >= n && services >= n {
 			return pod, service, nil
