@@ -172,7 +172,7 @@ func (o *Queue) enter(ctx context.Context, p *v1.Pod) {
 }
 
 // Update implements queue.SchedulingQueue. Changes of pods outside are read when these return. A pod for which a
-// node is nominated returns, and one that is no longer nominated may go.
+// node is nominated returns, and one whose nomination ends may go.
 func (o *Queue) Update(ctx context.Context, was, now *v1.Pod) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

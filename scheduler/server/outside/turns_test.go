@@ -318,7 +318,7 @@ func TestOnlyTheFirstOfALineStaysInside(t *testing.T) {
 		t.Errorf("nominated for the node are %v", got)
 	}
 	s.change(c, true, func(p *v1.Pod) { p.Status.NominatedNodeName = "" })
-	is("it is no longer nominated", 1, 3, "waiting for their turn:2")
+	is("the nomination ends", 1, 3, "waiting for their turn:2")
 	s.state.Waiting.Leave(b.UID)
 	is("one leaves its line", 2, 3, "waiting for their turn:1")
 	s.room["k"] = 3
