@@ -45,21 +45,11 @@ func unitsOf(pod *v1.Pod) map[string]int64 {
 // containers after it counts once. reported is what the node's agent says of the pod; nil
 // is nothing.
 func claims(pod *v1.Pod, reported map[string][]sharing.Named) []claim {
-	name, n, one := request.OfOne(pod) // as of most
-	if !one && !request.AsksForGPUs(pod) {
-		return nil
+	if list := claimsOfOne(pod, reported); list != nil {
+		return list
 	}
-	if one {
-		c := containerOf{Container: &pod.Spec.Containers[0]}
-		devices, committed := commit.CommittedTo(pod, c.Name)
-		if !committed {
-			devices = reported[c.Name]
-		}
-		if len(devices) > 0 {
-			return known(c.Name, devices)
-		} else if len(observed(pod, c)) == 0 {
-			return []claim{{container: c.Name, resource: name, count: n}}
-		}
+	if !request.AsksForGPUs(pod) {
+		return nil
 	}
 	committed := committedDevices(pod)
 	if committed == nil {
@@ -108,11 +98,28 @@ func claims(pod *v1.Pod, reported map[string][]sharing.Named) []claim {
 	return unknown(pod, order, left, out)
 }
 
-// known is claims of a pod of one container whose devices are known.
-func known(container string, devices []sharing.Named) []claim {
+// claimsOfOne is claims for a pod, as most are, of one container that asks for one resource, and of which the
+// kubelet says nothing that counts; nil is that it is not one.
+func claimsOfOne(pod *v1.Pod, reported map[string][]sharing.Named) []claim {
+	name, n, one := request.OfOne(pod)
+	if !one {
+		return nil
+	}
+	c := containerOf{Container: &pod.Spec.Containers[0]}
+	devices, committed := commit.CommittedTo(pod, c.Name)
+	if !committed {
+		devices = reported[c.Name]
+	}
+	switch {
+	case len(devices) > 0:
+	case len(observed(pod, c)) > 0:
+		return nil
+	default:
+		return []claim{{container: c.Name, resource: name, count: n}}
+	}
 	out := make([]claim, 0, len(devices))
 	for _, d := range devices {
-		out = append(out, claim{container: container, uuid: d.UUID, milli: d.MilliGPU, memory: d.MemoryBytes})
+		out = append(out, claim{container: c.Name, uuid: d.UUID, milli: d.MilliGPU, memory: d.MemoryBytes})
 	}
 	return out
 }
