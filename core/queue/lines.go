@@ -85,18 +85,23 @@ func (l *Lines) enter(t Ticket, key string, now time.Time) (w *waiter, call []st
 	return w, call
 }
 
-// Rank gives a pod that waits another ticket, and so another place in its line. It
-// calls no pod: nothing has become free.
-func (l *Lines) Rank(t Ticket) {
+// Rank gives a pod that waits another ticket, and so another place in its line. Nothing has
+// become free. Where another is first in its line then, it returns the UIDs of that one, which what
+// happens from now on must reach, and of the one that was first.
+func (l *Lines) Rank(t Ticket) (first, was string) {
 	w := l.pods[t.UID]
 	if w == nil || Compare(w.Ticket, t) == 0 && w.Over == t.Over {
-		return
+		return "", ""
 	}
 	in := w.line
+	head := in.pods[0]
 	in.pods = slices.Delete(in.pods, slices.Index(in.pods, w), slices.Index(in.pods, w)+1)
 	w.Ticket = t
 	at, _ := slices.BinarySearchFunc(in.pods, t, func(w *waiter, t Ticket) int { return Compare(w.Ticket, t) })
-	in.pods = slices.Insert(in.pods, at, w)
+	if in.pods = slices.Insert(in.pods, at, w); in.pods[0] == head {
+		return "", ""
+	}
+	return in.pods[0].UID, head.UID
 }
 
 // drop takes a pod out of its line, and calls the one that is first now if the
@@ -140,11 +145,11 @@ func (l *Lines) First(t Ticket, key string, now time.Time) (ahead string, call [
 		}
 	}
 	if w != nil {
-		l.drop(w, now)
+		call = l.drop(w, now)
 	}
-	if in = l.byKey[key]; in != nil {
+	if in = l.byKey[key]; in != nil && !slices.Contains(call, in.pods[0].UID) {
 		in.pods[0].called = now
-		call = []string{in.pods[0].UID}
+		call = append(call, in.pods[0].UID)
 	}
 	return "", call
 }
@@ -171,6 +176,15 @@ func (l *Lines) Place(uid string) (waits, first, host bool) {
 		return false, true, true
 	}
 	return true, w.line.pods[0] == w, w.line.host
+}
+
+// Behind returns the UID of the pod that stands behind the first of a line; "" is that there is none, or that a pod is not first.
+func (l *Lines) Behind(uid string) string {
+	w := l.pods[uid]
+	if w == nil || w.line.pods[0] != w || len(w.line.pods) == 1 {
+		return ""
+	}
+	return w.line.pods[1].UID
 }
 
 // Admits reports whether a pod may be tried: it is in no line, or first, or is to

@@ -39,6 +39,11 @@ func TestLines(t *testing.T) {
 		{"a pod that changes its request calls the next of the line that it leaves", func(l *queue.Lines) []string {
 			return l.Join(ticket('a'), "two", false, noon)
 		}, []string{"b"}, [][]string{{"a"}, {"b"}}},
+		{"a pod that fits with another request than before calls the next of the line that it leaves, and of the other", func(l *queue.Lines) []string {
+			l.Join(ticket('d'), "two", false, noon)
+			_, call := l.First(ticket('a'), "two", noon)
+			return call
+		}, []string{"b", "d"}, [][]string{{"b"}, {"d"}}},
 		{"one that yielded is called when the first does not fit", func(l *queue.Lines) []string {
 			l.Yield(ticket('c'), "one", noon)
 			return l.Join(ticket('a'), "one", false, noon)
@@ -86,7 +91,7 @@ func TestAPodThatFitsYieldsToTheFirstOfItsLineForASecond(t *testing.T) {
 
 // TestLinesStayInOrder runs random calls and holds after each that every pod is in
 // one line, that lines are in the order of their turns, and that only the first of a
-// line is admitted, or one that is to be told that it does not fit.
+// line is admitted, or one that is to be told that it does not fit. Each pod that is admitted from then on is returned.
 func TestLinesStayInOrder(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 2))
@@ -94,15 +99,25 @@ func TestLinesStayInOrder(t *testing.T) {
 		for range 200 {
 			now = now.Add(time.Duration(rng.IntN(400)) * time.Millisecond)
 			k, key := ticket(byte('a'+rng.IntN(20))), fmt.Sprint(rng.IntN(3))
+			kept := map[string]bool{}
+			for _, uid := range slices.Concat(l.All()...) {
+				kept[uid] = !l.Admits(uid)
+			}
+			var call []string
 			switch rng.IntN(5) {
 			case 0, 1:
-				l.Join(k, key, false, now)
+				call = l.Join(k, key, false, now)
 			case 2:
-				l.Yield(k, key, now)
+				call = l.Yield(k, key, now)
 			case 3:
-				l.First(k, key, now)
+				_, call = l.First(k, key, now)
 			default:
-				l.Leave(k.UID, now)
+				call = l.Leave(k.UID, now)
+			}
+			for uid, was := range kept {
+				if was && uid != k.UID && l.Admits(uid) && !slices.Contains(call, uid) {
+					t.Fatalf("seed %d: %s is admitted now, and only %v are called", seed, uid, call)
+				}
 			}
 			pods, lines := l.Len()
 			all := l.All()
@@ -129,9 +144,19 @@ func TestAPodWithAnotherTicketMovesInItsLine(t *testing.T) {
 		l.Join(k, "k", false, noon)
 	}
 	moved := ticket('c')
-	l.Rank(moved)
+	if first, was := l.Rank(moved); first != "" || was != "" {
+		t.Errorf("behind the first, %q is first now and %q was", first, was)
+	}
 	if diff := cmp.Diff([][]string{{"a", "c", "b"}}, l.All()); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
+	}
+	if l.Behind("a") != "c" || l.Behind("c") != "" {
+		t.Errorf("behind the first is %q, and behind the second %q", l.Behind("a"), l.Behind("c"))
+	}
+	moved = ticket('a')
+	moved.Over = 10_000
+	if first, was := l.Rank(moved); first != "c" || was != "a" || !l.Admits("c") || l.Admits("a") {
+		t.Errorf("the first goes to the end: %q is first now and %q was", first, was)
 	}
 	if l.Rank(ticket('x')); l.Has("x") {
 		t.Error("a pod that was in no line is in one")

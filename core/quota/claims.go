@@ -59,7 +59,10 @@ func (b *Book) overdrawn(i int) bool {
 // to be tried again, to reclaim it.
 func (b *Book) Claims() (call []Workload) {
 	eased := b.eased
-	b.eased = nil
+	if len(eased) == 0 {
+		return nil
+	}
+	b.eased = eased[:0] // nothing is added while this looks
 	seen := map[int]bool{}
 	var enter func(i int)
 	enter = func(i int) {

@@ -54,13 +54,27 @@ func Committed(pod *v1.Pod) (map[string][]sharing.Named, error) {
 	return named, nil
 }
 
+// CommittedTo is Committed for one container; ok is false where the pod has no annotation, or one that cannot be read.
+func CommittedTo(pod *v1.Pod, container string) (devices []sharing.Named, ok bool) {
+	raw, ok := pod.Annotations[api.AnnotationDevices]
+	if !ok {
+		return nil, false
+	}
+	if devices, ok = writtenFor(raw, container); ok {
+		return devices, true
+	}
+	list, err := ParseCommitment(raw)
+	return list[container], err == nil
+}
+
 // ParseCommitment reads a value of the annotation berth.dev/devices.
 func ParseCommitment(raw string) (map[string][]sharing.Named, error) {
-	list, ok := written(raw)
-	if !ok {
-		if err := json.Unmarshal([]byte(raw), &list); err != nil {
-			return nil, fmt.Errorf("read annotation %s: %w; only Berth's scheduler writes it", api.AnnotationDevices, err)
-		}
+	if list, ok := written(raw); ok {
+		return list, nil
+	}
+	var list map[string][]committedDevice
+	if err := json.Unmarshal([]byte(raw), &list); err != nil {
+		return nil, fmt.Errorf("read annotation %s: %w; only Berth's scheduler writes it", api.AnnotationDevices, err)
 	}
 	out := make(map[string][]sharing.Named, len(list))
 	for name, devices := range list {

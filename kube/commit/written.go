@@ -3,33 +3,39 @@ package commit
 import (
 	"strconv"
 	"strings"
+
+	"berth.dev/berth/core/sharing"
 )
 
 // written reads what Commitment writes, several times as fast as a reader of all JSON: schedulers and
-// controllers read it of each pod. ok is false for texts of any other form, which may be JSON as well.
-func written(raw string) (list map[string][]committedDevice, ok bool) {
+// controllers read it of each pod. ok is false for texts of any other form, which may be JSON as well, and for devices that are
+// more than a GPU has.
+func written(raw string) (list map[string][]sharing.Named, ok bool) {
 	t := text(raw)
 	if !t.skip("{") {
 		return nil, false
 	}
-	list = map[string][]committedDevice{}
+	list = map[string][]sharing.Named{}
 	for more := true; more; more = t.skip(",") {
 		name, ok := t.quoted()
 		if _, twice := list[name]; !ok || twice || !t.skip(":[") {
 			return nil, false
 		}
-		for more := true; more; more = t.skip(",") {
-			d, ok := t.device()
-			if !ok {
-				return nil, false
-			}
-			list[name] = append(list[name], d)
-		}
-		if !t.skip("]") {
+		if list[name], ok = t.devices(); !ok {
 			return nil, false
 		}
 	}
 	return list, t == "}"
+}
+
+// writtenFor is written for the devices of one container, if the text names no other.
+func writtenFor(raw, container string) (devices []sharing.Named, ok bool) {
+	t := text(raw)
+	if !t.skip(`{"`) || !t.skip(container) || !t.skip(`":[`) {
+		return nil, false
+	}
+	devices, ok = t.devices()
+	return devices, ok && t == "}"
 }
 
 // text is what is still to be read.
@@ -40,6 +46,19 @@ func (t *text) skip(s string) bool {
 	rest, ok := strings.CutPrefix(string(*t), s)
 	*t = text(rest)
 	return ok
+}
+
+// devices reads a list of devices whose beginning is read.
+func (t *text) devices() ([]sharing.Named, bool) {
+	var out []sharing.Named
+	for more := true; more; more = t.skip(",") {
+		d, ok := t.device()
+		if !ok || d.check() != nil {
+			return nil, false
+		}
+		out = append(out, sharing.Named{UUID: d.UUID, MilliGPU: d.MilliGPU, MemoryBytes: d.MemoryBytes})
+	}
+	return out, t.skip("]")
 }
 
 // device reads one device.

@@ -27,6 +27,7 @@ var texts = map[string]bool{
 	`{"m":[{"uuid":"1","milliGPU":1,"memoryBytes":1}],"m":[{"uuid":"2","milliGPU":1,"memoryBytes":1}]}`: false,
 	`{"m":[{"uuid":"1","milliGPU":1,"memoryBytes":1}]`:                                                  false,
 	`{"m":[{"uuid":"1`: false,
+	`{"m":[{"uuid":"1","milliGPU":1001,"memoryBytes":1}]}`: false, // more than a GPU has
 }
 
 func TestWrittenReadsWhatCommitmentWritesAndNothingElse(t *testing.T) {
@@ -45,8 +46,20 @@ func agrees(t *testing.T, raw string) {
 	if !ok {
 		return
 	}
-	var want map[string][]committedDevice
-	if err := json.Unmarshal([]byte(raw), &want); err != nil || !reflect.DeepEqual(got, want) {
+	for name := range got {
+		if one, ok := writtenFor(raw, name); ok != (len(got) == 1) || ok && !reflect.DeepEqual(one, got[name]) {
+			t.Errorf("of %q container %q was read as %v, %v", raw, name, one, ok)
+		}
+	}
+	var list map[string][]committedDevice
+	err := json.Unmarshal([]byte(raw), &list)
+	want := map[string][]sharing.Named{}
+	for name, devices := range list {
+		for _, d := range devices {
+			want[name] = append(want[name], sharing.Named{UUID: d.UUID, MilliGPU: d.MilliGPU, MemoryBytes: d.MemoryBytes})
+		}
+	}
+	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%q was read as %v; as JSON it is %v, %v", raw, got, want, err)
 	}
 }

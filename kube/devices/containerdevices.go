@@ -45,14 +45,17 @@ func unitsOf(pod *v1.Pod) map[string]int64 {
 // containers after it counts once. reported is what the node's agent says of the pod; nil
 // is nothing.
 func claims(pod *v1.Pod, reported map[string][]sharing.Named) []claim {
-	left := unitsOf(pod)
-	if left == nil {
+	if list := claimsOfOne(pod, reported); list != nil {
+		return list
+	}
+	if !request.AsksForGPUs(pod) {
 		return nil
 	}
 	committed := committedDevices(pod)
 	if committed == nil {
 		committed = reported
 	}
+	left := unitsOf(pod)
 	var out []claim
 	var seen map[string]int // of the devices that are handed on
 	if len(pod.Spec.InitContainers) > 0 {
@@ -60,10 +63,10 @@ func claims(pod *v1.Pod, reported map[string][]sharing.Named) []claim {
 	}
 	order := holdOrder(pod)
 	for _, c := range order {
-		known := knownDevices(committed[c.Name])
+		told := knownDevices(committed[c.Name])
 		switch {
-		case len(known) == 0:
-			known = observed(pod, c)
+		case len(told) == 0:
+			told = observed(pod, c)
 		case len(order) == 1:
 			clear(left)
 		default:
@@ -71,8 +74,11 @@ func claims(pod *v1.Pod, reported map[string][]sharing.Named) []claim {
 				left[name] -= n
 			}
 		}
-		mine := map[string]int{}
-		for _, k := range known {
+		var mine map[string]int
+		if seen != nil {
+			mine = map[string]int{}
+		}
+		for _, k := range told {
 			if seen != nil {
 				key := k.key()
 				if mine[key]++; c.init && mine[key] <= seen[key] {
@@ -89,7 +95,33 @@ func claims(pod *v1.Pod, reported map[string][]sharing.Named) []claim {
 			seen[key] = max(seen[key], n)
 		}
 	}
-	return append(out, unknown(pod, order, left, out)...)
+	return unknown(pod, order, left, out)
+}
+
+// claimsOfOne is claims for a pod, as most are, of one container that asks for one resource, and of which the
+// kubelet says nothing that counts; nil is that it is not one.
+func claimsOfOne(pod *v1.Pod, reported map[string][]sharing.Named) []claim {
+	name, n, one := request.OfOne(pod)
+	if !one {
+		return nil
+	}
+	c := containerOf{Container: &pod.Spec.Containers[0]}
+	devices, committed := commit.CommittedTo(pod, c.Name)
+	if !committed {
+		devices = reported[c.Name]
+	}
+	switch {
+	case len(devices) > 0:
+	case len(observed(pod, c)) > 0:
+		return nil
+	default:
+		return []claim{{container: c.Name, resource: name, count: n}}
+	}
+	out := make([]claim, 0, len(devices))
+	for _, d := range devices {
+		out = append(out, claim{container: c.Name, uuid: d.UUID, milli: d.MilliGPU, memory: d.MemoryBytes})
+	}
+	return out
 }
 
 // knownDevice is a claim and the ID that it was told by.
@@ -195,14 +227,14 @@ func parseDevice(resource, id string, want map[string]int64) knownDevice {
 	return k
 }
 
-// unknown returns what left says is held and no device explains. Each resource
+// unknown adds to the known claims what left says is held and no device explains. Each resource
 // goes to the first container that asks for it and has no known device.
 func unknown(pod *v1.Pod, order []containerOf, left map[string]int64, known []claim) []claim {
-	if len(left) == 0 {
-		return nil
-	}
-	var out []claim
-	for _, name := range slices.Sorted(maps.Keys(left)) {
+	out := known
+	var few [4]string
+	names := slices.AppendSeq(few[:0], maps.Keys(left))
+	slices.Sort(names)
+	for _, name := range names {
 		if left[name] <= 0 {
 			continue
 		}

@@ -3,6 +3,7 @@ package devices
 import (
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -10,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/api"
+	"berth.dev/berth/core/sharing"
 	"berth.dev/berth/kube/request"
 )
 
@@ -36,6 +38,33 @@ func TestHoldsIsWhatTheViewCounts(t *testing.T) {
 			if got != want || devices != 0 {
 				t.Fatalf("seed %d: the pod holds %d parts, and %d in the view; %d devices differ\n%v\n%v", seed, got, want, devices, node, pod)
 			}
+		}
+	}
+}
+
+// TestClaimsOfOneContainerAreThoseOfSeveral compares the short way for pods of one container with that for all pods, which those take
+// that have another container without GPUs.
+func TestClaimsOfOneContainerAreThoseOfSeveral(t *testing.T) {
+	for seed := range uint64(5000) {
+		r := rand.New(rand.NewPCG(seed, 4))
+		pod := oddPod(r)
+		var reported map[string][]sharing.Named
+		if r.IntN(2) == 0 {
+			reported = map[string][]sharing.Named{"c": {{UUID: "GPU-1", MilliGPU: 500}}}
+		}
+		if pod.Annotations[api.AnnotationDevices] != "" && r.IntN(4) == 0 {
+			pod.Annotations[api.AnnotationDevices] = []string{"broken", "{}", `{"other":[{"uuid":"GPU-0","milliGPU":1,"memoryBytes":1}]}`}[r.IntN(3)]
+		}
+		if r.IntN(8) == 0 {
+			pod.Annotations[api.AnnotationKAIFraction] = "0.5"
+		}
+		more := pod.DeepCopy()
+		more.Spec.Containers = append(more.Spec.Containers, v1.Container{Name: "plain"})
+		if got, want := claims(pod, reported), claims(more, reported); !reflect.DeepEqual(got, want) {
+			t.Fatalf("seed %d: %+v, want %+v", seed, got, want)
+		}
+		if got, want := request.Asks(pod), request.Asks(more); !reflect.DeepEqual(got, want) {
+			t.Fatalf("seed %d: asks for %+v, want %+v", seed, got, want)
 		}
 	}
 }

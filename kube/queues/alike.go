@@ -10,7 +10,7 @@ import (
 
 // CountAlike reports whether all that quotas count is equal of two versions of a pod.
 func CountAlike(was, now *v1.Pod) bool {
-	return HoldAlike(was, now) && was.Status.Phase == now.Status.Phase && (was.DeletionTimestamp != nil) == (now.DeletionTimestamp != nil) && was.Status.StartTime.Equal(now.Status.StartTime)
+	return was.Status.Phase == now.Status.Phase && (was.DeletionTimestamp != nil) == (now.DeletionTimestamp != nil) && was.Status.StartTime.Equal(now.Status.StartTime) && HoldAlike(was, now)
 }
 
 // HoldAlike reports whether two versions of a pod are of one queue and user, and hold the same. It is false

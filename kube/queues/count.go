@@ -103,7 +103,8 @@ func Read(s *Situation) *Count {
 		}
 		c.bound[Workload(pod)]++
 		if queue := c.queueOf(pod); queue != "" {
-			c.Book.Hold(Holder(pod, queue, c.user(pod), c.Offers.Held(pod), c.s.Least))
+			h := Holder(pod, queue, c.user(pod), c.Offers.Held(pod), c.s.Least)
+			c.Book.Hold(&h)
 		}
 	}
 	c.line()
@@ -272,7 +273,8 @@ func (c *Count) Place(pod *v1.Pod) {
 	c.Forget([]*v1.Pod{pod})
 	c.bound[Workload(pod)]++
 	if queue := c.queueOf(pod); queue != "" {
-		c.Book.Hold(Holder(pod, queue, c.user(pod), c.Offers.Held(pod), c.s.Least))
+		h := Holder(pod, queue, c.user(pod), c.Offers.Held(pod), c.s.Least)
+		c.Book.Hold(&h)
 	}
 }
 
@@ -286,15 +288,15 @@ func Workload(pod *v1.Pod) string {
 
 // Holder is a pod with a node as quotas count it: of a queue, for a user, with what it holds.
 // How many pods its gang needs is asked of least, where they do not say it; least may be nil.
-func Holder(pod *v1.Pod, queue, user string, held []quota.Piece, of func(gang string) int) *quota.Holder {
-	h := &quota.Holder{
+func Holder(pod *v1.Pod, queue, user string, held []quota.Piece, of func(gang string) int) quota.Holder {
+	h := quota.Holder{
 		ID: string(pod.UID), Workload: string(pod.UID), Queue: queue, User: user, Pieces: held, Least: 1,
 		Priority: request.Priority(pod), Saves: training.Saves(pod), Leads: training.Leads(pod),
 	}
 	if g, err := request.GangOf(pod); err == nil && g != nil {
 		h.Workload, h.Least = g.Key, least(g, of)
 	}
-	Runs(h, pod)
+	Runs(&h, pod)
 	return h
 }
 

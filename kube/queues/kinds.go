@@ -11,6 +11,12 @@ import (
 // choose between the kinds that all of these may use, else that one of them may. Pods that ask for no GPU
 // have no say.
 func SetKinds(w *quota.Workload, kinds [][]quota.Kind) {
+	if len(kinds) == 1 { // a pod alone
+		if len(w.Pods[0].Pieces) > 0 {
+			w.Kinds = kinds[0]
+		}
+		return
+	}
 	say := make([]int, 0, len(kinds))
 	for i := range kinds {
 		if len(w.Pods[i].Pieces) > 0 {

@@ -129,12 +129,15 @@ func (o *Offers) Products() []string {
 // Held returns what a pod that is bound to a node holds until it has ended: committed
 // devices, else observed ones, else what it asks for. Where its node is not known, that is
 // what it asks for.
-func (o *Offers) Held(pod *v1.Pod) []quota.Piece {
+func (o *Offers) Held(pod *v1.Pod) []quota.Piece { return o.HeldOn(pod, pod.Spec.NodeName) }
+
+// HeldOn is Held for a pod that goes to a node.
+func (o *Offers) HeldOn(pod *v1.Pod, node string) []quota.Piece {
 	if pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
 		return nil
 	}
 	var list []quota.Piece
-	n := o.nodes[pod.Spec.NodeName]
+	n := o.nodes[node]
 	if n != nil {
 		list = n.offer.Holds(pod, n.reported[string(pod.UID)])
 	}
@@ -165,7 +168,10 @@ func Asked(pod *v1.Pod, nodes *Offers, allowed sharing.Ways) (quota.Pod, []quota
 	if len(asks) == 0 {
 		return out, nil
 	}
-	wants := wantsOf(pod, nodes.keys())
+	var wants wants
+	if pod.Spec.NodeSelector != nil || pod.Spec.Affinity != nil {
+		wants = wantsOf(pod, nodes.keys())
+	}
 	ways, most := nodes.usable(pod, wants, asks, allowed, &out)
 	for i, a := range asks {
 		piece := quota.Piece{Profile: profileOf(a), Devices: a.Count}
@@ -183,15 +189,18 @@ func Asked(pod *v1.Pod, nodes *Offers, allowed sharing.Ways) (quota.Pod, []quota
 
 // usable returns the ways of the nodes that a pod may use, and the most that each ask takes there: of
 // those that its constraints leave, those that offer all that it asks for, in allowed ways, and
-// whose taints it tolerates, as far as there are some. It fills in Ways: those in which the pod may use
-// GPUs, allowed or not.
+// whose taints it tolerates, as far as there are some. Where quotas count no kind of GPUs on its own it returns no ways. It
+// fills in Ways: those in which the pod may use GPUs, allowed or not.
 func (o *Offers) usable(pod *v1.Pod, wants wants, asks []sharing.Ask, allowed sharing.Ways, out *quota.Pod) (ways []*way, most []int64) {
 	const levels = 3 // its constraints leave them; they serve it; and it tolerates them
-	var found [levels][]*way
-	sums := make([]int64, (levels+1)*len(asks))
+	var few [16]int64
+	sums := append(few[:0], make([]int64, (levels+1)*len(asks))...)
 	one := sums[levels*len(asks):]
+	var buffer [8]int
+	levelOf, best := buffer[:0], -1 // of the ways in order; -1 is that its constraints leave it out
 	for _, w := range o.order {
 		if !wants.match(w.node.Labels) {
+			levelOf = append(levelOf, -1)
 			continue
 		}
 		level := 1
@@ -209,8 +218,8 @@ func (o *Offers) usable(pod *v1.Pod, wants wants, asks []sharing.Ask, allowed sh
 		if level > 0 && tolerates(pod, w.node) {
 			level++
 		}
+		levelOf, best = append(levelOf, level), max(best, level)
 		for l := 0; l <= level; l++ {
-			found[l] = append(found[l], w)
 			for i := range one {
 				sums[l*len(asks)+i] = max(sums[l*len(asks)+i], one[i])
 			}
@@ -221,11 +230,16 @@ func (o *Offers) usable(pod *v1.Pod, wants wants, asks []sharing.Ask, allowed sh
 	}
 	slices.Sort(out.Ways)
 	out.Ways = slices.Compact(out.Ways)
-	l := levels - 1
-	for l > 0 && len(found[l]) == 0 {
-		l--
+	if !o.plain {
+		ways = make([]*way, 0, len(o.order))
+		for i, w := range o.order {
+			if best >= 0 && levelOf[i] >= best {
+				ways = append(ways, w)
+			}
+		}
 	}
-	return found[l], sums[l*len(asks) : (l+1)*len(asks)]
+	best = max(best, 0)
+	return ways, append([]int64(nil), sums[best*len(asks):(best+1)*len(asks)]...)
 }
 
 // fixedWays are the ways in which a pod uses GPUs whatever node it gets, as far as what it asks for

@@ -82,6 +82,9 @@ func (k GangKind) String() string { return k.Kind + " of " + k.Group + "/" + k.V
 // not be placed at all, as its siblings might be missing. The Gang is given all
 // the same where its name is known.
 func GangOf(pod *v1.Pod) (*Gang, error) {
+	if ofNoGang(pod) {
+		return nil, nil
+	}
 	g := &Gang{Namespace: pod.Namespace, Within: gang.Cluster}
 	if level := pod.Annotations[api.AnnotationTopology]; level != "" {
 		l, err := gang.ParseLevel(level)
@@ -122,6 +125,20 @@ func GangOf(pod *v1.Pod) (*Gang, error) {
 		return g, wrong
 	}
 	return nil, nil
+}
+
+// ofNoGang reports whether nothing of a pod, as of most, is about gangs.
+func ofNoGang(pod *v1.Pod) bool {
+	if pod.Spec.SchedulingGroup != nil || pod.Labels[api.LabelPodGroup] != "" {
+		return false
+	}
+	for _, name := range [...]string{api.AnnotationGang, api.AnnotationTopology, api.AnnotationVolcanoGroup, api.AnnotationVolcanoGroupOwn, api.AnnotationKAIGroup} {
+		if pod.Annotations[name] != "" {
+			return false
+		}
+	}
+	_, _, ok := training.OwnerOf(pod)
+	return !ok
 }
 
 // ofTraining makes the training job that a pod belongs to the object that counts its

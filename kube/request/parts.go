@@ -15,12 +15,14 @@ import (
 // again only as far as those after it cannot use them. Shares by memory have their size in
 // Share. The order is that of resources and sizes.
 func Asks(pod *v1.Pod) []sharing.Ask {
-	parts := Parts(pod)
-	if len(parts) == 1 && len(parts[0].Asks) == 1 { // as most do
-		if k, n := kindOf(parts[0].Asks[0]); n > 0 {
-			return []sharing.Ask{{Resource: k.resource, Share: k.share, Count: n}}
+	if len(pod.Spec.InitContainers) == 0 && len(pod.Spec.Containers) == 1 { // as most have
+		if asks := containerAsks(pod, &pod.Spec.Containers[0]); len(asks) < 2 {
+			return oneAsk(asks)
 		}
-		return nil
+	}
+	parts := Parts(pod)
+	if len(parts) == 1 && len(parts[0].Asks) == 1 {
+		return oneAsk(parts[0].Asks)
 	}
 	total, reuse := asked{}, asked{}
 	for _, p := range parts {
@@ -52,6 +54,17 @@ func Asks(pod *v1.Pod) []sharing.Ask {
 		}
 	}
 	return out
+}
+
+// oneAsk is Asks for at most one ask, which it changes.
+func oneAsk(asks []sharing.Ask) []sharing.Ask {
+	for i, a := range asks {
+		if k, n := kindOf(a); n > 0 {
+			asks[i] = sharing.Ask{Resource: k.resource, Share: k.share, Count: n}
+			return asks
+		}
+	}
+	return nil
 }
 
 // deviceKind is a resource, and the size of shares by size.

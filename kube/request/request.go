@@ -46,10 +46,43 @@ func ContainerAmounts(c *v1.Container) counts {
 	return out
 }
 
+// oneAmount is ContainerAmounts where that is one resource, as of most, in no spelling of others.
+func oneAmount(c *v1.Container) (name string, n int64, ok bool) {
+	for _, list := range [...]v1.ResourceList{c.Resources.Limits, c.Resources.Requests} {
+		for resource, q := range list {
+			if !IsGPU(string(resource)) {
+				continue
+			}
+			amount := Amount(&q, MostAsked)
+			switch {
+			case amount <= 0:
+			case name != "" && name != string(resource) || IsForeignShare(string(resource)):
+				return "", 0, false
+			default:
+				name, n = string(resource), amount
+			}
+		}
+	}
+	return name, n, n > 0
+}
+
 // containerAsks is what one container of a pod asks for, by resource. GPU memory
 // beside nvidia.com/gpu asks for whole GPUs with at least that memory.
 func containerAsks(pod *v1.Pod, c *v1.Container) []sharing.Ask {
-	want := ContainerAmounts(c)
+	var out []sharing.Ask
+	if name, n, ok := oneAmount(c); ok {
+		out = []sharing.Ask{{Resource: name, Count: n}}
+	} else {
+		out = severalAsks(ContainerAmounts(c))
+	}
+	if a, container, ok := kaiAsk(pod); ok && container == c.Name {
+		out = append(out, a)
+	}
+	return out
+}
+
+// severalAsks is what amounts ask for, by resource. It changes want.
+func severalAsks(want counts) []sharing.Ask {
 	out := foldSpellings(want)
 	least := int64(0)
 	if want[api.ResourceGPU] > 0 {
@@ -63,9 +96,6 @@ func containerAsks(pod *v1.Pod, c *v1.Container) []sharing.Ask {
 		default:
 			out = append(out, sharing.Ask{Resource: name, Count: want[name]})
 		}
-	}
-	if a, container, ok := kaiAsk(pod); ok && container == c.Name {
-		out = append(out, a)
 	}
 	return out
 }
@@ -125,6 +155,17 @@ func Of(pod *v1.Pod) map[string]int64 {
 		sum = sum.atLeast(name, n)
 	}
 	return sum
+}
+
+// OfOne is Of for a pod that has one container, which asks for one resource, in no spelling of others; ok is false for the rest.
+func OfOne(pod *v1.Pod) (name string, n int64, ok bool) {
+	if len(pod.Spec.InitContainers) > 0 || len(pod.Spec.Containers) != 1 {
+		return "", 0, false
+	}
+	if _, _, shares := kaiAsk(pod); shares {
+		return "", 0, false
+	}
+	return oneAmount(&pod.Spec.Containers[0])
 }
 
 // AsksForGPUs reports whether a pod asks for any GPU: whether Of returns something.

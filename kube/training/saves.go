@@ -19,8 +19,10 @@ func Saves(p *v1.Pod) checkpoint.Saves {
 	if err != nil {
 		s = checkpoint.Saves{}
 	}
-	if at, err := time.Parse(time.RFC3339, p.Annotations[api.AnnotationCheckpointedAt]); err == nil {
-		s.Last = at
+	if text := p.Annotations[api.AnnotationCheckpointedAt]; text != "" {
+		if at, err := time.Parse(time.RFC3339, text); err == nil {
+			s.Last = at
+		}
 	}
 	return s
 }

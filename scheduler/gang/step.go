@@ -25,6 +25,7 @@ func (b *Manager) Happened(e gang.Event) gang.Answer {
 type actions struct {
 	gang.Actions
 	wake, evict []*v1.Pod
+	ranked      []*v1.Pod // see queue.Lines.Ranked
 }
 
 // step feeds an event to the machine, with mu held. What it returns is to be done
@@ -32,7 +33,7 @@ type actions struct {
 func (b *Manager) step(e gang.Event) actions {
 	do := actions{Actions: b.machine.Step(e, time.Now())}
 	for _, r := range do.Ranks {
-		b.rank(r)
+		do.ranked = append(do.ranked, b.rank(r)...)
 	}
 	for _, uid := range do.Wake {
 		if pod := b.pods[types.UID(uid)]; pod != nil {
@@ -59,6 +60,9 @@ func (b *Manager) do(a *actions) {
 	}
 	for _, uid := range a.Leave {
 		b.state.Waiting.Leave(types.UID(uid))
+	}
+	if len(a.ranked) > 0 {
+		b.state.Waiting.Ranked(a.ranked)
 	}
 	for _, back := range a.Return {
 		b.state.Waits.Note(types.UID(back.UID), queue.Gang)
@@ -99,20 +103,28 @@ func (b *Manager) timeReached() {
 	b.do(&do)
 }
 
-// rank notes where a member stands in the queue, with mu held.
-func (b *Manager) rank(r gang.Rank) {
+// rank notes where a member stands in the queue, with mu held, and returns the pods that are, or were, first in its line.
+func (b *Manager) rank(r gang.Rank) (moved []*v1.Pod) {
 	uid := types.UID(r.UID)
 	if r.Ends {
 		if _, had := b.ranks.LoadAndDelete(uid); had {
 			b.ranked.Add(-1)
 		}
-		return
+		return nil
 	}
 	if _, had := b.ranks.Swap(uid, r); !had {
 		b.ranked.Add(1)
 	}
 	if b.state != nil {
-		b.state.Waiting.Rank(uid)
+		moved = b.state.Waiting.Rank(uid)
+	}
+	return moved
+}
+
+// rankedLater is what do does for ranks, where locks are held that it must not have.
+func (b *Manager) rankedLater(a *actions) {
+	if len(a.ranked) > 0 {
+		time.AfterFunc(0, func() { b.state.Waiting.Ranked(a.ranked) })
 	}
 }
 
@@ -126,7 +138,8 @@ func (b *Manager) answered(uid types.UID, why error) (name, also string) {
 	if !keeps {
 		return "", ""
 	}
-	b.step(gang.Answered{UID: string(uid), Refused: state.Refused(why), Reason: why.Error()})
+	do := b.step(gang.Answered{UID: string(uid), Refused: state.Refused(why), Reason: why.Error()})
+	b.rankedLater(&do)
 	if !b.machine.Runs(string(uid)) {
 		return "", ""
 	}

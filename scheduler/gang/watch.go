@@ -102,7 +102,9 @@ func (b *Manager) admit(pod *v1.Pod) string {
 		return ""
 	}
 	b.pods[pod.UID] = pod
-	return b.step(gang.Enqueue{Pod: b.member(pod, ref, err)}).Answer.Reason
+	do := b.step(gang.Enqueue{Pod: b.member(pod, ref, err)})
+	b.rankedLater(&do)
+	return do.Answer.Reason
 }
 
 // counts reports whether a pod is one that its gang can count on, with mu held: it

@@ -25,13 +25,16 @@ type Lines struct {
 	Lines *queue.Lines
 	Pods  map[types.UID]*v1.Pod // those in lines
 	Call  func(*v1.Pod)         // puts a pod into the active queue
+	// Moved looks at a pod that may be tried now, as it has left its line, or no longer, as others have come before it. One that
+	// is being tried stays as it is. It is called without mu.
+	Moved func(*v1.Pod)
 	// Ticket is what decides when it is a pod's turn, as in the scheduling queue.
 	Ticket func(*v1.Pod) queue.Ticket
 }
 
 // NewLines returns Lines without pods. Call must be set before pods join.
 func NewLines() *Lines {
-	return &Lines{Lines: queue.NewLines(), Pods: map[types.UID]*v1.Pod{}, Call: func(*v1.Pod) {}, Ticket: request.TicketOf}
+	return &Lines{Lines: queue.NewLines(), Pods: map[types.UID]*v1.Pod{}, Call: func(*v1.Pod) {}, Moved: func(*v1.Pod) {}, Ticket: request.TicketOf}
 }
 
 // change changes the lines, and calls the pods that it returns. do is called with mu
@@ -53,28 +56,43 @@ func (q *Lines) Join(pod *v1.Pod, key string, counts []placement.Count) {
 	host := slices.ContainsFunc(counts, func(c placement.Count) bool {
 		return c.Reason == placement.NotEnoughCPU || c.Reason == placement.NotEnoughMemory || c.Reason == placement.TooManyPods
 	})
-	q.change(func(now time.Time) []string {
-		q.Pods[pod.UID] = pod
-		return q.Lines.Join(q.Ticket(pod), key, host, now)
-	})
+	q.enter(pod, func(now time.Time) []string { return q.Lines.Join(q.Ticket(pod), key, host, now) })
 }
 
 // Yield puts a pod that leaves its place to another into the line of its key.
 func (q *Lines) Yield(pod *v1.Pod, key string) {
+	q.enter(pod, func(now time.Time) []string { return q.Lines.Yield(q.Ticket(pod), key, now) })
+}
+
+// enter puts a pod into a line. The pod that was first there may be behind it now.
+func (q *Lines) enter(pod *v1.Pod, do func(now time.Time) (call []string)) {
+	var behind *v1.Pod
 	q.change(func(now time.Time) []string {
 		q.Pods[pod.UID] = pod
-		return q.Lines.Yield(q.Ticket(pod), key, now)
+		call := do(now)
+		behind = q.Pods[types.UID(q.Lines.Behind(string(pod.UID)))]
+		return call
 	})
+	if behind != nil {
+		q.Moved(behind)
+	}
 }
 
 // Leave takes a pod out of its line, for whatever reason, and calls the one that
 // is first then. It must be called without locks that PreEnqueue or a queueing
 // hint takes.
 func (q *Lines) Leave(uid types.UID) {
+	var waited *v1.Pod
 	q.change(func(now time.Time) []string {
+		if !q.Lines.Admits(string(uid)) {
+			waited = q.Pods[uid]
+		}
 		delete(q.Pods, uid)
 		return q.Lines.Leave(string(uid), now)
 	})
+	if waited != nil {
+		q.Moved(waited)
+	}
 }
 
 // First returns, for a pod that fits, another of its line that is to be served
@@ -90,12 +108,29 @@ func (q *Lines) First(pod *v1.Pod, key string) (ahead *v1.Pod) {
 	return ahead
 }
 
-// Rank moves a pod that waits to where its ticket now says: see queue.Lines.Rank.
-func (q *Lines) Rank(uid types.UID) {
+// Rank moves a pod that waits to where its ticket now says: see queue.Lines.Rank. Ranked is to be called
+// with the pods that it returns.
+func (q *Lines) Rank(uid types.UID) (moved []*v1.Pod) {
 	q.Mu.Lock()
 	defer q.Mu.Unlock()
-	if pod := q.Pods[uid]; pod != nil {
-		q.Lines.Rank(q.Ticket(pod))
+	pod := q.Pods[uid]
+	if pod == nil {
+		return nil
+	}
+	if first, was := q.Lines.Rank(q.Ticket(pod)); first != "" {
+		moved = []*v1.Pod{q.Pods[types.UID(first)], q.Pods[types.UID(was)]}
+	}
+	return moved
+}
+
+// Ranked calls those of the pods that Rank has put first, without locks, as Leave is called.
+func (q *Lines) Ranked(moved []*v1.Pod) {
+	for _, pod := range moved {
+		if q.Lets(pod.UID) {
+			q.Call(pod)
+		} else {
+			q.Moved(pod)
+		}
 	}
 }
 
@@ -109,8 +144,8 @@ func (q *Lines) Place(uid types.UID) (waits, head, host bool) {
 	return q.Lines.Place(string(uid))
 }
 
-// lets reports whether a pod is to be tried when somebody asks for it.
-func (q *Lines) lets(uid types.UID) bool {
+// Lets reports whether a pod is to be tried when somebody asks for it.
+func (q *Lines) Lets(uid types.UID) bool {
 	q.Mu.Lock()
 	defer q.Mu.Unlock()
 	return q.Lines.Admits(string(uid))

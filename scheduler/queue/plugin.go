@@ -33,7 +33,7 @@ func (w *Waiting) Name() string { return WaitingName }
 
 // PreEnqueue lets a pod be tried unless others of its line are before it.
 func (w *Waiting) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
-	if w.lines.lets(pod.UID) {
+	if w.lines.Lets(pod.UID) {
 		return nil
 	}
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "pods that came earlier ask for the same and fit nowhere yet")

@@ -58,15 +58,19 @@ func (q *Quota) workload(a *Ask) *quota.Workload {
 	if gang := queues.Workload(a.Lead); gang != w.ID {
 		w.Joins = gang
 	}
-	kinds := make([][]quota.Kind, 0, len(a.Pods))
+	var one [1][]quota.Kind // or more
+	kinds := one[:0]
+	w.Pods = make([]quota.Pod, 0, len(a.Pods))
 	for _, pod := range a.Pods {
 		q.take(pod)
 		asked, of := q.read.Asked(pod, q.book.Tree().Ways(name))
-		asked.User = q.read.UserToAsk(pod)
-		w.Pods, kinds = append(w.Pods, asked), append(kinds, of)
-		if other := q.read.Queue(pod); other != name {
-			w.Mixed, w.Other = true, other
+		if asked.User = w.User; pod != a.Lead {
+			asked.User = q.read.UserToAsk(pod)
+			if other := q.read.Queue(pod); other != name {
+				w.Mixed, w.Other = true, other
+			}
 		}
+		w.Pods, kinds = append(w.Pods, asked), append(kinds, of)
 	}
 	queues.SetKinds(w, kinds)
 	if a.Kinds != nil {

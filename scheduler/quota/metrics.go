@@ -17,10 +17,13 @@ func (q *Quota) Preempted(pod *v1.Pod) {
 
 // count has something of a pod counted in its queue and in those above it, with mu held.
 func (q *Quota) count(pod *v1.Pod, count func(queues []string)) {
-	if !q.On() || !request.AsksForGPUs(pod) || !q.enter() {
+	if !q.enter() {
 		return
 	}
 	defer q.mu.Unlock()
+	if q.pods[pod.UID] == nil && !request.AsksForGPUs(pod) {
+		return
+	}
 	count(q.book.Tree().Path(q.read.Queue(pod)))
 }
 

@@ -51,7 +51,9 @@ func (q *Quota) Seen(pod *v1.Pod) {
 		}
 		return false
 	})
-	q.wake([]*v1.Pod{moved})
+	if moved != nil {
+		q.wake([]*v1.Pod{moved})
+	}
 }
 
 // runs notes how far a pod is that holds the same as before, with mu held; ok is false where it may hold
@@ -80,7 +82,9 @@ func (q *Quota) Gone(uid types.UID) {
 		}
 		return q.forget(uid)
 	})
-	q.wake([]*v1.Pod{lead})
+	if lead != nil {
+		q.wake([]*v1.Pod{lead})
+	}
 }
 
 // unmix takes the gang of a pod out of its line if it waits because its pods were of several
@@ -176,5 +180,5 @@ func (q *Quota) hold(pod *v1.Pod, node string) {
 	if q.read.Owner != nil {
 		h.Owner = q.read.Owner(pod)
 	}
-	q.book.Hold(h)
+	q.book.Hold(&h)
 }

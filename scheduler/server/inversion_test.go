@@ -100,7 +100,7 @@ func schedule(ctx context.Context, t testing.TB, c *cluster) (stopped func()) {
 	}
 	c.mu.Lock()
 	c.inside = s.SchedulingQueue
-	c.pending = outside.Use(s, factory.Core().V1().Pods().Lister(), shared.Quota)
+	c.pending = outside.Use(s, factory.Core().V1().Pods().Lister(), shared.State)
 	c.mu.Unlock()
 	handle := s.FailureHandler
 	s.FailureHandler = func(ctx context.Context, f framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {

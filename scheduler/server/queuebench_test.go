@@ -3,6 +3,8 @@ package server
 import (
 	"fmt"
 	"io"
+	"runtime"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -43,17 +45,48 @@ func BenchmarkQueues(b *testing.B) {
 					l.useQueues(b.N/teams+1, 0)
 				}
 				l.wait(b, waiting, with)
-				began := used(b)
-				for i := range b.N {
-					l.put("pods", inQueue(gpuPod(fmt.Sprintf("load-%d", i), 100, 1), "busy", i))
-					if i%500 == 499 || i == b.N-1 {
-						l.await(b, func() bool { return l.count(&l.given) > i })
-					}
-				}
-				b.ReportMetric(float64((used(b)-began).Microseconds())/float64(b.N), "cpu-µs/op")
+				b.ReportMetric(l.bind(b, b.N), "cpu-µs/op")
 			})
 		}
 	}
+}
+
+// bind has so many pods get a node, and returns the CPU of each in microseconds.
+func (l *lab) bind(b *testing.B, pods int) float64 {
+	began := used(b)
+	for i := range pods {
+		l.put("pods", inQueue(gpuPod(fmt.Sprintf("load-%d", i), 100, 1), "busy", i))
+		if i%500 == 499 || i == pods-1 {
+			l.await(b, func() bool { return l.count(&l.given) > i })
+		}
+	}
+	return float64((used(b) - began).Microseconds()) / float64(pods)
+}
+
+// BenchmarkBeside is the CPU of each pod that gets a node beside 2,500 that wait for room, without queues, and how many times that
+// of each beside none: medians of labs in turn. Run it with -benchtime 1x.
+func BenchmarkBeside(b *testing.B) {
+	quietly()
+	const rounds, pods = 3, 1000
+	cost := map[int][]float64{}
+	ballast := make([]byte, 256<<20) // or garbage would be collected more often beside none
+	defer runtime.KeepAlive(ballast)
+	for round := range rounds + 1 {
+		for _, waiting := range []int{0, 2500} {
+			l := newLab(b, pods/8+2)
+			l.wait(b, waiting, false)
+			if took := l.bind(b, pods); round > 0 { // the first pods of a process cost more
+				cost[waiting] = append(cost[waiting], took)
+			}
+			l.stop()
+		}
+	}
+	median := func(waiting int) float64 {
+		slices.Sort(cost[waiting])
+		return cost[waiting][rounds/2]
+	}
+	b.ReportMetric(median(2500), "cpu-us/pod")
+	b.ReportMetric(median(2500)/median(0), "times")
 }
 
 // BenchmarkRestart is the CPU, and the time, in which a scheduler that starts has tried each of 5,000 pods

@@ -106,7 +106,7 @@ func Setup(ctx context.Context, opts *options.Options, hooks Hooks) (*schedulerc
 	shared.Waits.Offers(followPools(ctx, cc.Client, nodes.Lister(), nodes.Informer().HasSynced))
 	go shared.Times.Remember(ctx, cc.Client.CoreV1().ConfigMaps(runs.Namespace), hooks.Leads)
 	go measure(ctx, &cc, shared, hooks.Leads)
-	outside.Use(s, cc.InformerFactory.Core().V1().Pods().Lister(), shared.Quota)
+	outside.Use(s, cc.InformerFactory.Core().V1().Pods().Lister(), shared.State)
 	report.WriteConditions(s, cc.Client, shared.Waits, report.NewSentences(nodesOf(ctx, s), cc.InformerFactory))
 	return &cc, s, nil
 }

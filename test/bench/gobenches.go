@@ -107,6 +107,10 @@ func benchDecisions(ctx context.Context, r *report, _ string) error {
 		{server, "Rest$/2500_gangs_of_2_wait", "1x", 1, []goFigure{
 			{"Rest/2500_gangs_of_2_wait", "%core", figure{what: "CPU at rest, 2,500 gangs of 2 wait for quota", unit: "% of a core", aim: 1}, 1},
 		}},
+		{server, "Beside", "1x", 3, []goFigure{
+			{"Beside", "cpu-us/pod", figure{what: "a pod gets a node beside 2,500 that wait for room, CPU", unit: "µs", how: "without queues; with an API server in memory, which is part of it"}, 1},
+			{"Beside", "times", figure{what: "the same against beside none", unit: "times", aim: 1.1}, 1},
+		}},
 		{server, "Restart", "1x", 3, []goFigure{
 			{"Restart", "s/op", figure{what: "a restart beside 5,000 pods that wait for quota", unit: "s", aim: 5, wall: true, how: "until each was tried, and the first of them has the GPU that had come free"}, 1},
 			{"Restart", "cpu-s/op", figure{what: "the same, CPU", unit: "s"}, 1},

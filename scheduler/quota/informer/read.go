@@ -1,6 +1,7 @@
 package informer
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -142,12 +143,7 @@ func (w *Informer) held(pod *v1.Pod, node string) []quota.Piece {
 	if w.offers == nil {
 		return nil
 	}
-	if pod.Spec.NodeName == "" { // it goes there
-		there := *pod
-		there.Spec.NodeName = node
-		pod = &there
-	}
-	return w.offers.Held(pod)
+	return w.offers.HeldOn(pod, cmp.Or(pod.Spec.NodeName, node))
 }
 
 // asked is Reader.Asked.

@@ -25,6 +25,7 @@ import (
 	"berth.dev/berth/scheduler/devices"
 	schedulerquota "berth.dev/berth/scheduler/quota"
 	"berth.dev/berth/scheduler/server/outside"
+	"berth.dev/berth/scheduler/state"
 )
 
 // rig is a queue of kube-scheduler, with a queue "red" that has so many GPUs.
@@ -32,31 +33,36 @@ type rig struct {
 	*outside.Queue
 	inner *queue.PriorityQueue
 	pods  cache.Indexer
+	state *state.State
 	quota *schedulerquota.Quota
 }
 
-// keeper keeps what waits for quota, as the plugin BerthQueues does.
-type keeper struct{ q *schedulerquota.Quota }
+// keeper keeps what is not to be tried, as a plugin does.
+type keeper struct {
+	name string
+	lets func(types.UID) bool
+}
 
-func (k keeper) Name() string { return devices.QueuesName }
+func (k keeper) Name() string { return k.name }
 
 func (k keeper) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
-	if k.q.Lets(pod.UID) {
+	if k.lets(pod.UID) {
 		return nil
 	}
-	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "no quota")
+	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "not now")
 }
 
 func newRig(t testing.TB, gpus int64) *rig {
 	metrics.Register()
-	r := &rig{quota: schedulerquota.New(), pods: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})}
-	plugin := keeper{r.quota}
+	r := &rig{state: state.NewState(), pods: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})}
+	r.quota = r.state.Quota
+	plugin := keeper{devices.QueuesName, r.quota.Lets}
 	anything := func(klog.Logger, *v1.Pod, any, any) (fwk.QueueingHint, error) { return fwk.Queue, nil }
 	hints := queue.QueueingHintMap{{Resource: fwk.Pod, ActionType: fwk.Add}: {{PluginName: "other", QueueingHintFn: anything}}}
 	r.inner = queue.NewTestQueue(t.Context(), func(a, b fwk.QueuedPodInfo) bool { return a.GetTimestamp().Before(b.GetTimestamp()) },
 		queue.WithPreEnqueuePluginMap(map[string]map[string]fwk.PreEnqueuePlugin{"s": {plugin.Name(): plugin}}), queue.WithQueueingHintMapPerProfile(queue.QueueingHintMapPerProfile{"s": hints}))
 	s := &scheduler.Scheduler{SchedulingQueue: r.inner}
-	r.Queue = outside.Use(s, corelisters.NewPodLister(r.pods), r.quota)
+	r.Queue = outside.Use(s, corelisters.NewPodLister(r.pods), r.state)
 	pieces := func(*v1.Pod) []quota.Piece { return []quota.Piece{{Devices: 1, Parts: quota.Whole}} }
 	r.quota.SetQueues([]quota.Spec{{Name: "red", Quotas: []quota.Quota{{Resource: quota.GPUs, Nominal: gpus * quota.Whole, Borrowing: quota.Unlimited, Lending: quota.Unlimited}}}}, queues.Reader{
 		Queue: func(*v1.Pod) string { return "red" }, User: func(*v1.Pod) string { return "" },
@@ -97,7 +103,7 @@ func (r *rig) try(t testing.TB, during ...func(*v1.Pod)) {
 	if err := r.AddUnschedulableIfNotPresent(klog.Background(), info, r.SchedulingCycle()); err != nil {
 		t.Fatal(err)
 	}
-	r.quota.Failed(info.Pod)
+	r.state.Waits.Failed(info.Pod)
 }
 
 // are checks where the pods are.
