@@ -21,7 +21,7 @@ import (
 type queued struct {
 	nodes, pods     int
 	queues, waiting int // queues, and workloads that wait for quota meanwhile
-	rounds          int // of runs with queues and without, in turn; beside others there is one
+	rounds          int // of runs with queues and without, in turn; where there are several, also one of each other kind
 }
 
 func queuedSizes() []queued {
@@ -80,7 +80,10 @@ func (s *queued) measure(ctx context.Context, r *report, dir string) (runs *[kin
 	for i := range s.rounds {
 		order = append(order, []int{besideForeign, withQueues, besideForeign}[i%2:][:2]...) // each first in turn
 	}
-	for i, kind := range append(order, withoutQueues, besideGated, besideOthers) {
+	if s.rounds > 1 {
+		order = append(order, withoutQueues, besideGated, besideOthers)
+	}
+	for i, kind := range order {
 		one, err := s.run(ctx, r, filepath.Join(dir, fmt.Sprintf("%d-%d", s.nodes, i)), kind)
 		if err != nil {
 			return runs, fmt.Errorf("%d nodes, run %d, %s: %w", s.nodes, i+1, kindNames[kind], err)
