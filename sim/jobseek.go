@@ -180,13 +180,9 @@ func declared(pods ...*jobPod) (most time.Duration) {
 	return most
 }
 
-// stay is how long pods stay that are placed now, as nodeindex.StayOf says it.
+// stay is how long pods stay that are placed now.
 func (r *jobRun) stay(pods ...*jobPod) placement.Stay {
-	most := declared(pods...)
-	if most == 0 {
-		return placement.Stay{}
-	}
-	return placement.Stay{Ends: r.now.Add(most).Unix(), Run: max(1, int64(most/time.Second))}
+	return placement.StayOf(r.now, declared(pods...))
 }
 
 // opened is what is kept for others, and not from w.

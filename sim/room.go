@@ -22,9 +22,9 @@ type Room struct {
 	Eights   float64 // part of the arrivals that are pods of 8 GPUs
 	Load     float64 // such as 0.55; above 0
 	Sigma    float64 // of the log-normal distribution of run times: 0.5 is little spread, 1.5 as much as real jobs
+	Declared float64 // part of the pods that declare when they end
+	Late     float64 // up to how many times as long as they run; below 1 is 1
 	Policy   placement.Maker
-	Declared float64 // part of the pods that declare an end
-	Late     float64 // up to how many times later than their true end
 }
 
 // RoomRun is the result of one run. All are means over the measured window.

@@ -95,7 +95,7 @@ func (x *Index) BestFor(r *cluster.Request, st Stay) (int, bool) {
 		case st.Run <= 0:
 			best = most
 		default:
-			best = max(best, x.bestOf(h, b, st))
+			best = x.bestOf(h, b, st, best)
 		}
 	}
 	switch {
@@ -111,8 +111,8 @@ func (x *Index) BestFor(r *cluster.Request, st Stay) (int, bool) {
 	return rank, true
 }
 
-// bestOf returns the largest key of a block for a request that stays as st says.
-func (x *Index) bestOf(h *shape, b int, st Stay) (best uint64) {
+// bestOf returns the largest key of a block for a request that stays as st says, or best if none is larger.
+func (x *Index) bestOf(h *shape, b int, st Stay, best uint64) uint64 {
 	for i := b * block; i < min(len(h.keys), (b+1)*block); i++ {
 		if k := h.keys[i]; k > best {
 			best = max(best, less(k, prolong(x.p, x.s, i, &h.request, st)))

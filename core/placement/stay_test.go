@@ -3,6 +3,7 @@ package placement_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"berth.dev/berth/core/cluster"
 	"berth.dev/berth/core/gpu"
@@ -54,5 +55,23 @@ func TestPodsGoWhereOthersEndNoEarlier(t *testing.T) {
 				t.Errorf("node %d, %v; want %d", got, ok, tt.want)
 			}
 		})
+	}
+}
+
+func TestStayOf(t *testing.T) {
+	now := time.Unix(1000, 0)
+	for name, tt := range map[string]struct {
+		most []time.Duration
+		want placement.Stay
+	}{
+		"of none":                          {},
+		"of one":                           {[]time.Duration{time.Minute}, placement.Stay{Ends: 1060, Run: 60}},
+		"until the last has ended":         {[]time.Duration{time.Minute, time.Hour, time.Second}, placement.Stay{Ends: 4600, Run: 3600}},
+		"one declares nothing":             {[]time.Duration{time.Minute, 0}, placement.Stay{}},
+		"what runs for less than a second": {[]time.Duration{time.Millisecond}, placement.Stay{Ends: 1000, Run: 1}},
+	} {
+		if got := placement.StayOf(now, tt.most...); got != tt.want {
+			t.Errorf("%s: %+v, want %+v", name, got, tt.want)
+		}
 	}
 }

@@ -18,19 +18,14 @@ func Ends(p *v1.Pod) time.Time {
 	return p.Status.StartTime.Add(most)
 }
 
-// EndsFrom is Ends of a pod on a node, which starts at a moment unless it is known when it started, or when it was bound.
+// EndsFrom is Ends of a pod on a node, which starts at a moment unless it is known when it began.
 func EndsFrom(p *v1.Pod, starts time.Time) time.Time {
 	most := MostRunTime(p)
 	if most == 0 {
 		return time.Time{}
 	}
-	if ends := Ends(p); !ends.IsZero() {
-		return ends
-	}
-	for i := range p.Status.Conditions {
-		if c := &p.Status.Conditions[i]; c.Type == v1.PodScheduled && c.Status == v1.ConditionTrue {
-			starts = c.LastTransitionTime.Time
-		}
+	if began := Began(p); !began.IsZero() {
+		starts = began
 	}
 	return starts.Add(most)
 }

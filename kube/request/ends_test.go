@@ -47,3 +47,27 @@ func TestEnds(t *testing.T) {
 		})
 	}
 }
+
+func TestEndsFromWhenAPodBegan(t *testing.T) {
+	at := func(seconds int64) metav1.Time { return metav1.Unix(1e9+seconds, 0) }
+	started := at(20)
+	bound := []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionTrue, LastTransitionTime: at(10)}}
+	for name, tt := range map[string]struct {
+		declared string
+		status   v1.PodStatus
+		want     time.Time
+	}{
+		"nothing is declared":              {status: v1.PodStatus{StartTime: &started}},
+		"a pod that has started":           {"1m", v1.PodStatus{StartTime: &started, Conditions: bound}, at(80).Time},
+		"a pod that is bound":              {"1m", v1.PodStatus{Conditions: bound}, at(70).Time},
+		"a pod on its way to its node":     {"1m", v1.PodStatus{}, at(60).Time},
+		"a pod that fitted nowhere before": {"1m", v1.PodStatus{Conditions: []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, LastTransitionTime: at(10)}}}, at(60).Time},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{api.AnnotationMaxRunTime: tt.declared}}, Status: tt.status}
+			if got := request.EndsFrom(p, at(0).Time); !got.Equal(tt.want) {
+				t.Errorf("ends at %v, want %v", got, tt.want)
+			}
+		})
+	}
+}

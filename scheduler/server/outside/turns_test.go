@@ -231,7 +231,7 @@ func (s *turns) step(rng *rand.Rand) {
 	}
 }
 
-// check holds that nobody waits for what there is room for, and that kube-scheduler's queue has only those that are to be tried
+// check fails the test if a pod waits although there is room for it. It also checks that kube-scheduler's queue has only those that are to be tried
 // when something happens, or are nominated.
 func (s *turns) check(what string) {
 	s.t.Helper()
