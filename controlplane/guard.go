@@ -168,7 +168,9 @@ func devicesOf(object any) string {
 // unusual reports whether a pod asks for GPUs in a way that there is something to say
 // about: other than nvidia.com/gpu alone.
 func unusual(pod *core.Pod) bool {
-	if _, saves := pod.Annotations[api.AnnotationCheckpoint]; saves || seesDevices(pod) {
+	_, saves := pod.Annotations[api.AnnotationCheckpoint]
+	_, ends := pod.Annotations[api.AnnotationMaxRunTime]
+	if saves || ends || seesDevices(pod) {
 		return true
 	}
 	return annotated(pod) || anyResource(pod, func(name string) bool { return name != api.ResourceGPU && request.IsGPU(name) })

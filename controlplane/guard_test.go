@@ -157,6 +157,8 @@ func TestPodsAreWarnedOf(t *testing.T) {
 		{"one that sees those that it holds", seeing(pod("nvidia.com/gpu", 1), "all"), nil},
 		{"one that wants to see none", seeing(pod("cpu", 1), "void"), nil},
 		{"one that does not say how it saves its work", pod("nvidia.com/gpu", 1, api.AnnotationCheckpoint, "sometimes"), []string{request.WarningSaves}},
+		{"one that does not say how long it runs", pod("nvidia.com/gpu", 1, api.AnnotationMaxRunTime, "soon"), []string{request.WarningRunTime}},
+		{"one that does", pod("nvidia.com/gpu", 1, api.AnnotationMaxRunTime, "1h30m"), nil},
 		{"a plain one", pod("nvidia.com/gpu", 1), nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

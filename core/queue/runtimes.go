@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"fmt"
 	"slices"
 	"time"
 )
@@ -146,4 +147,17 @@ func (r Runs) Left(ran time.Duration, quantile float64) time.Duration {
 	}
 	at := min(int(quantile*float64(len(longer))), len(longer)-1)
 	return longer[max(at, 0)] - ran
+}
+
+// ReadRunTime reads how long a pod runs at most, as it declares it: a duration of more than 0, such as "90m" or "2h"; 0 is that it declares
+// nothing, as "" does. The error says what to write.
+func ReadRunTime(text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return 0, fmt.Errorf("%q does not say how long a pod runs: write a duration such as 90m or 2h", text)
+	}
+	return d, nil
 }

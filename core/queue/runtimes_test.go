@@ -104,3 +104,12 @@ func TestTemplatesThatAreOldAreForgotten(t *testing.T) {
 		t.Errorf("of the old one: basis %d", got.Basis)
 	}
 }
+
+func TestReadRunTime(t *testing.T) {
+	for text, want := range map[string]time.Duration{"": 0, "90m": 90 * time.Minute, "1h30m": 90 * time.Minute, "1.5h": 90 * time.Minute, "soon": -1, "90": -1, "0s": -1, "-5m": -1} {
+		got, err := queue.ReadRunTime(text)
+		if max(want, 0) != got || (err != nil) != (want < 0) {
+			t.Errorf("%q: %v, %v", text, got, err)
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/checkpoint"
+	"berth.dev/berth/core/queue"
 )
 
 // What can be wrong with what a pod asks for of GPUs: each a sentence that says
@@ -125,6 +126,7 @@ const (
 	WarningFine    = "the annotation gpu-fraction is cut to thousandths of a GPU"
 	WarningVisible = "a container sets NVIDIA_VISIBLE_DEVICES and the pod asks for no GPU: where the container runtime allows it, it uses GPUs that others hold; remove the variable and set the limit nvidia.com/gpu"
 	WarningSaves   = "the annotation berth.dev/checkpoint does not say how work is saved, so the pod counts as one that saves none: write on-signal, periodic: and how often, such as periodic:30m, or none"
+	WarningRunTime = "the annotation berth.dev/max-run-time does not say how long the pod runs, so it counts as one that does not say when it ends: write a duration such as 90m or 2h"
 )
 
 // FaultLargest is what is wrong with a pod that asks for more memory of one GPU
@@ -167,6 +169,9 @@ func Warnings(pod *v1.Pod) []string {
 	}
 	if _, err := checkpoint.Parse(pod.Annotations[api.AnnotationCheckpoint]); err != nil {
 		out = append(out, WarningSaves)
+	}
+	if _, err := queue.ReadRunTime(pod.Annotations[api.AnnotationMaxRunTime]); err != nil {
+		out = append(out, WarningRunTime)
 	}
 	if sees := func(c v1.Container) bool { return VisibleDevices(&c) != "" }; slices.ContainsFunc(pod.Spec.Containers, sees) && len(Of(pod)) == 0 {
 		out = append(out, WarningVisible)

@@ -6,6 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"berth.dev/berth/api"
+	"berth.dev/berth/core/queue"
 )
 
 // Ends returns when a pod ends at the latest, as it declares: see MostRunTime. It is zero for a pod that has
@@ -36,7 +37,7 @@ func MostRunTime(p *v1.Pod) (most time.Duration) {
 	if s := p.Spec.ActiveDeadlineSeconds; s != nil && *s > 0 {
 		most = time.Duration(min(*s, int64(1<<31))) * time.Second
 	}
-	if d, err := time.ParseDuration(p.Annotations[api.AnnotationMaxRunTime]); err == nil && d > 0 && (most == 0 || d < most) {
+	if d, err := queue.ReadRunTime(p.Annotations[api.AnnotationMaxRunTime]); err == nil && d > 0 && (most == 0 || d < most) {
 		most = d
 	}
 	return most

@@ -11,6 +11,7 @@ import (
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/core/checkpoint"
+	"berth.dev/berth/core/queue"
 	"berth.dev/berth/core/training"
 )
 
@@ -39,6 +40,9 @@ func Advice(o Object, j *training.Job) (out []string) {
 		}
 		if _, err := checkpoint.Parse(how); err != nil {
 			out = append(out, fmt.Sprintf("annotation %s: %v; the job counts as one that saves no work", api.AnnotationCheckpoint, err))
+		}
+		if _, err := queue.ReadRunTime(t.Annotations[api.AnnotationMaxRunTime]); err != nil {
+			out = append(out, fmt.Sprintf("annotation %s: %v; its pods count as ones that do not say when they end", api.AnnotationMaxRunTime, err))
 		}
 		for _, c := range t.Spec.Containers {
 			if p := unmounted(&c); p != "" {

@@ -27,6 +27,11 @@ func TestAdvice(t *testing.T) {
 		{"a path beside the volume", job1(", command: [python, train.py, --output-dir, /output], volumeMounts: [{name: out, mountPath: /data}]", claim), []string{"container tensorflow of Worker writes to /output, which is on none of its volumes"}},
 		{"a path on the volume", job1(", args: [--model_dir=/data/model], volumeMounts: [{name: out, mountPath: /data}]", claim), nil},
 		{
+			"pods that do not say how they save nor how long they run",
+			"kind: TFJob\nmetadata: {name: x, namespace: ml, annotations: {berth.dev/checkpoint: often}}\nspec: {tfReplicaSpecs: {Worker: {template: {metadata: {annotations: {berth.dev/max-run-time: soon}}, spec: {containers: [{name: tensorflow, image: i}]" + claim + "}}}}}",
+			[]string{`annotation berth.dev/checkpoint: "often" does not say how work is saved`, `annotation berth.dev/max-run-time: "soon" does not say how long a pod runs: write a duration such as 90m or 2h`},
+		},
+		{
 			"the TFJob of the lab",
 			"kind: TFJob\nmetadata: {name: x, namespace: ml}\nspec: {tfReplicaSpecs: {Chief: {template: {spec: {containers: [{name: tensorflow, image: i}]}}}, Worker: {replicas: 3, template: {spec: {containers: [{name: tensorflow, image: i}]}}}}}",
 			[]string{"none of its pods has a volume", "its 4 pods get TF_CONFIG, and train one model together only if"},

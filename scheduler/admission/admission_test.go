@@ -97,7 +97,7 @@ func judgeWrites(t testing.TB, p admission.Policy) func(object, old runtime.Obje
 	}
 }
 
-// pod makes a pod of "annotation=value" and "resource=number" words, the latter
+// pod makes a pod of "annotation=value" ("@group/annotation=value") and "resource=number" words, the latter
 // for container main, or for another as "name:resource=number".
 func pod(words string) *v1.Pod {
 	p := &v1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Name: "p"}}
@@ -109,8 +109,8 @@ func pod(words string) *v1.Pod {
 	}
 	for word := range strings.FieldsSeq(words) {
 		key, value, _ := strings.Cut(word, "=")
-		if !strings.Contains(key, "/") {
-			metav1.SetMetaDataAnnotation(&p.ObjectMeta, key, value)
+		if note, is := strings.CutPrefix(key, "@"); is || !strings.Contains(key, "/") {
+			metav1.SetMetaDataAnnotation(&p.ObjectMeta, note, value)
 			continue
 		}
 		container, name, found := strings.Cut(key, ":")
@@ -143,6 +143,11 @@ var requests = []string{
 	"nvidia.com/gpumem-percentage=100", "nvidia.com/gpumem-percentage=200", "nvidia.com/gpu=1 nvidia.com/gpumem=1 nvidia.com/gpucores=101", "volcano.sh/vgpu-number=2 volcano.sh/vgpu-cores=200",
 	"nvidia.com/gpu-memory=79", "nvidia.com/gpu-memory=80", "nvidia.com/gpu=1 nvidia.com/gpu-memory=80", "side:nvidia.com/gpumem=81559", "side:nvidia.com/gpumem=81560", "init:volcano.sh/vgpu-memory=90000",
 	"nvidia.com/gpu=1 nvidia.com/gpucores=30", "volcano.sh/vgpu-number=1 volcano.sh/vgpu-cores=30", "nvidia.com/gpu=1 nvidia.com/gpucores=30 side:nvidia.com/gpucores=10",
+	"@berth.dev/checkpoint=on-signal", "@berth.dev/checkpoint=none", "@berth.dev/checkpoint=", "@berth.dev/checkpoint=sometimes", "@berth.dev/checkpoint=on-signal:85", "@berth.dev/checkpoint=on-signal:255",
+	"@berth.dev/checkpoint=on-signal:256", "@berth.dev/checkpoint=on-signal:0", "@berth.dev/checkpoint=on-signal:137", "@berth.dev/checkpoint=on-signal:007", "@berth.dev/checkpoint=on-signal:", "@berth.dev/checkpoint=on-signal:x",
+	"@berth.dev/checkpoint=30m", "@berth.dev/checkpoint=periodic:30m", "@berth.dev/checkpoint=periodic:", "@berth.dev/checkpoint=periodic:1h30m", "@berth.dev/checkpoint=periodic:0s", "@berth.dev/checkpoint=periodic:500ms",
+	"@berth.dev/max-run-time=90m", "@berth.dev/max-run-time=", "@berth.dev/max-run-time=soon", "@berth.dev/max-run-time=90", "@berth.dev/max-run-time=0", "@berth.dev/max-run-time=0m", "@berth.dev/max-run-time=-5m", "@berth.dev/max-run-time=+5m",
+	"@berth.dev/max-run-time=1.5h", "@berth.dev/max-run-time=.5h", "@berth.dev/max-run-time=5.h", "@berth.dev/max-run-time=.h", "@berth.dev/max-run-time=1h30m10s", "@berth.dev/max-run-time=2d", "@berth.dev/max-run-time=100us", "@berth.dev/max-run-time=1h;",
 }
 
 // The policies and package kube/request say the same of every request.

@@ -12,6 +12,15 @@ import (
 // WarningsName is the name of the policy of Warnings and of its binding.
 const WarningsName = "berth-request-warnings"
 
+// exitCode is what core/checkpoint takes for an exit code that proves that work was saved: 1 to 255, but not 137, that of a process that was killed.
+const exitCode = "^on-signal:0*([1-9]|[1-9][0-9]|1[0-9][0-9]|2[0-4][0-9]|25[0-5])$"
+
+// duration is the expression for an annotation that begins as a pattern says and goes on with a duration of more than 0, as
+// time.ParseDuration reads it.
+func duration(begin, note string) string {
+	return fmt.Sprintf("variables.notes['%[2]s'].matches('^%[1]s[+]?(([0-9]+[.]?[0-9]*|[.][0-9]+)(h|m|s|ms|us|µs|μs|ns))+$') && variables.notes['%[2]s'].matches('[1-9]')", begin, note)
+}
+
 // Warnings makes the admission policy that warns of requests which work, and
 // perhaps not as they read: the same as request.Warnings.
 func Warnings() Policy {
@@ -32,8 +41,12 @@ func Warnings() Policy {
 		},
 		{
 			Expression: "!('" + api.AnnotationCheckpoint + "' in variables.notes) || variables.notes['" + api.AnnotationCheckpoint + "'] in ['', 'on-signal', 'none'] || " +
-				"variables.notes['" + api.AnnotationCheckpoint + "'].matches('^(periodic:)?([0-9]+([.][0-9]+)?(h|m|s))+$') && variables.notes['" + api.AnnotationCheckpoint + "'].matches('[1-9]')",
+				"variables.notes['" + api.AnnotationCheckpoint + "'].matches('" + exitCode + "') && !variables.notes['" + api.AnnotationCheckpoint + "'].endsWith('137') || " + duration("(periodic:)?", api.AnnotationCheckpoint),
 			Message: request.WarningSaves,
+		},
+		{
+			Expression: "!('" + api.AnnotationMaxRunTime + "' in variables.notes) || variables.notes['" + api.AnnotationMaxRunTime + "'] == '' || " + duration("", api.AnnotationMaxRunTime),
+			Message:    request.WarningRunTime,
 		},
 		{
 			Expression: "variables.kai || variables.asked.exists(a, a.size() > 0) || !object.spec.containers.exists(c, has(c.env) && c.env.exists(e, e.name == '" +
