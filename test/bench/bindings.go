@@ -20,7 +20,7 @@ type bindings struct {
 	stop context.CancelFunc
 
 	mu             sync.Mutex
-	bound, running map[string]time.Time // by name
+	bound, running map[string]time.Time // by name, of which none is in two namespaces
 	err            error                // why there is no watch any more
 	news           chan struct{}        // something was noted
 }
@@ -30,7 +30,7 @@ func watchBindings(ctx context.Context, client *kubernetes.Clientset) (*bindings
 	ctx, stop := context.WithCancel(ctx)
 	b := &bindings{stop: stop, news: make(chan struct{}, 1)}
 	b.reset()
-	list, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{FieldSelector: hasNode, Limit: 1})
+	list, err := client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: hasNode, Limit: 1})
 	if err != nil {
 		stop()
 		return nil, err
@@ -58,11 +58,11 @@ func watchBindings(ctx context.Context, client *kubernetes.Clientset) (*bindings
 	return b, nil
 }
 
-// hasNode selects pods that are bound.
-const hasNode = "spec.nodeName!="
+// hasNode selects pods that are bound, but for those that each fleet has.
+const hasNode = "spec.nodeName!=,metadata.namespace!=gpu-operator,metadata.namespace!=kube-system"
 
 func (b *bindings) open(ctx context.Context, client *kubernetes.Clientset, version string) (watch.Interface, error) {
-	return client.CoreV1().Pods(namespace).Watch(ctx, metav1.ListOptions{FieldSelector: hasNode, ResourceVersion: version})
+	return client.CoreV1().Pods(metav1.NamespaceAll).Watch(ctx, metav1.ListOptions{FieldSelector: hasNode, ResourceVersion: version})
 }
 
 // follow notes events until the watch ends, and gives the resource version of

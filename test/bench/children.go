@@ -21,7 +21,7 @@ type children struct {
 	news           chan struct{} // something was noted
 }
 
-// arrivals are objects by name, and when the last of them was first seen.
+// arrivals are objects by namespace and name, and when the last of them was first seen.
 type arrivals struct {
 	names map[string]bool
 	last  time.Time
@@ -32,7 +32,7 @@ func watchChildren(ctx context.Context, client *kubernetes.Clientset) (*children
 	ctx, stop := context.WithCancel(ctx)
 	c := &children{pods: arrivals{names: map[string]bool{}}, services: arrivals{names: map[string]bool{}}, news: make(chan struct{}, 1)}
 	ours := informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = "training.kubeflow.org/job-name" })
-	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(namespace), ours)
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, ours)
 	c.stop = func() {
 		stop()
 		factory.Shutdown()
@@ -60,8 +60,10 @@ func (c *children) note(seen *arrivals, o any) {
 	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if is, ok := o.(metav1.Object); ok && !seen.names[is.GetName()] {
-		seen.names[is.GetName()], seen.last = true, now
+	if is, ok := o.(metav1.Object); ok {
+		if name := is.GetNamespace() + "/" + is.GetName(); !seen.names[name] {
+			seen.names[name], seen.last = true, now
+		}
 	}
 	select {
 	case c.news <- struct{}{}:

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // benchJobs runs the controllers as a process of their own and measures its private memory before and after many training jobs are created.
@@ -43,11 +42,7 @@ func benchJobs(ctx context.Context, r *report, dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	err = each(ctx, jobs, creators, func(ctx context.Context, i int) error {
-		_, err := client.Create(ctx, trainingJob(fmt.Sprintf("job-%d", i), workers, nil), metav1.CreateOptions{})
-		return err
-	})
-	if err != nil {
+	if err := (trainingLoad{jobs, workers, 1}).create(ctx, client); err != nil {
 		return err
 	}
 	if _, err := t.seen.await(ctx, jobs*workers, 10*time.Minute); err != nil {

@@ -7,10 +7,13 @@ import (
 	"path/filepath"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
@@ -20,7 +23,7 @@ var pyTorchJobs = schema.GroupVersionResource{Group: "kubeflow.org", Version: "v
 // benchTraining measures one job of many workers, plain pods beside it for scale, and many small jobs at once.
 func benchTraining(ctx context.Context, r *report, dir string) error {
 	nodes, workers, jobs := r.small(500), r.small(512), r.small(1000)
-	one, err := trainingJobs(ctx, filepath.Join(dir, "one"), nodes, 1, workers)
+	one, err := trainingJobs(ctx, filepath.Join(dir, "one"), nodes, trainingLoad{1, workers, 1})
 	if err != nil {
 		return fmt.Errorf("one job of %d workers: %w", workers, err)
 	}
@@ -28,9 +31,14 @@ func benchTraining(ctx context.Context, r *report, dir string) error {
 	if err != nil {
 		return fmt.Errorf("%d plain pods: %w", workers, err)
 	}
-	many, err := trainingJobs(ctx, filepath.Join(dir, "many"), nodes, jobs, 4)
+	many, err := trainingJobs(ctx, filepath.Join(dir, "many"), nodes, trainingLoad{jobs, 4, 1})
 	if err != nil {
 		return fmt.Errorf("%d jobs: %w", jobs, err)
+	}
+	const teams = 20
+	spread, err := trainingJobs(ctx, filepath.Join(dir, "spread"), nodes, trainingLoad{jobs, 4, teams})
+	if err != nil {
+		return fmt.Errorf("%d jobs of %d namespaces: %w", jobs, teams, err)
 	}
 	how := fmt.Sprintf("a PyTorchJob of %d workers with a GPU each on %d nodes of 8; ", workers, nodes)
 	r.add(figure{what: "one job, creation to last binding", values: []float64{one.bound}, unit: "s", aim: 6, wall: true, busy: one.busy, how: how + "its pods are a gang"})
@@ -39,8 +47,10 @@ func benchTraining(ctx context.Context, r *report, dir string) error {
 	r.add(figure{what: "plain pods, CPU a pod", values: []float64{plain.cpu}, unit: "ms", busy: plain.busy, how: fmt.Sprintf("%d pods with a GPU each, created by 8 clients, until all run", workers)})
 	r.add(figure{what: "a worker against a plain pod", values: []float64{one.cpu / plain.cpu}, unit: "times", aim: 2.5, busy: one.busy || plain.busy, how: "the two above"})
 	how = fmt.Sprintf("%d PyTorchJobs of 4 workers, created by 8 clients, on %d nodes of 8", jobs, nodes)
-	r.add(figure{what: "many jobs, first creation to last pod and Service", values: []float64{many.made}, unit: "s", aim: 60, wall: true, busy: many.busy, how: how + "; as a client's watch sees them"})
+	r.add(figure{what: "many jobs, first creation to last pod and Service", values: []float64{many.made}, unit: "s", aim: 60, wall: true, busy: many.busy, how: how + ", all in one namespace; as a client's watch sees them"})
 	r.add(figure{what: "many jobs, first creation to last binding", values: []float64{many.bound}, unit: "s", wall: true, busy: many.busy, how: how})
+	r.add(figure{what: fmt.Sprintf("many jobs in %d namespaces, first creation to last pod and Service", teams), values: []float64{spread.made}, unit: "s", aim: 60, wall: true, busy: spread.busy, how: how + "; Kubernetes' endpoints controllers compare each pod with each Service of its namespace"})
+	r.add(figure{what: fmt.Sprintf("many jobs in %d namespaces, first creation to last binding", teams), values: []float64{spread.bound}, unit: "s", wall: true, busy: spread.busy, how: how})
 	r.add(figure{what: "many jobs, writes in a minute of rest", values: []float64{many.writes}, unit: "writes", aim: 0.5, how: "to jobs, pods, Services, and events, while all run, by the API server's own count"})
 	r.add(figure{what: "many jobs, writes after a restart", values: []float64{many.again}, unit: "writes", aim: 0.5, how: "to jobs, from the start of the process until it rests, while all run"})
 	hand, err := podsByHand(ctx, filepath.Join(dir, "hand"), nodes, jobs*4)
@@ -62,8 +72,44 @@ type trained struct {
 	busy                 bool
 }
 
-// trainingJobs creates jobs at once, and waits until all their pods run and have Services. Its watches end before it measures at rest.
-func trainingJobs(ctx context.Context, dir string, nodes, jobs, workers int) (out trained, err error) {
+// trainingLoad is jobs of so many workers each, in so many namespaces in turn.
+type trainingLoad struct{ jobs, workers, namespaces int }
+
+// namespace is where a job goes.
+func (l trainingLoad) namespace(i int) string {
+	if l.namespaces == 1 {
+		return namespace
+	}
+	return fmt.Sprintf("team-%d", i%l.namespaces)
+}
+
+// pods is how many there are in all, and of Services.
+func (l trainingLoad) pods() int { return l.jobs * l.workers }
+
+// create creates the jobs by several clients, whose namespaces are there.
+func (l trainingLoad) create(ctx context.Context, client dynamic.NamespaceableResourceInterface) error {
+	return each(ctx, l.jobs, creators, func(ctx context.Context, i int) error {
+		job := trainingJob(fmt.Sprintf("job-%d", i), l.workers, nil)
+		job.SetNamespace(l.namespace(i))
+		_, err := client.Namespace(job.GetNamespace()).Create(ctx, job, metav1.CreateOptions{})
+		return err
+	})
+}
+
+// createNamespaces creates the namespaces of the jobs that are not there.
+func (l trainingLoad) createNamespaces(ctx context.Context, client kubernetes.Interface) error {
+	for i := range l.namespaces {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.namespace(i)}}
+		if _, err := client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("create namespace %s: %w", ns.Name, err)
+		}
+	}
+	return nil
+}
+
+// trainingJobs creates jobs at once, and waits until all their pods run and have Services. Many of one namespace are measured at
+// rest then, after its watches have ended.
+func trainingJobs(ctx context.Context, dir string, nodes int, load trainingLoad) (out trained, err error) {
 	t, seen, err := observe(ctx, dir, ours, fmt.Sprintf("scale:%d", nodes), afterStart)
 	if err != nil {
 		return out, err
@@ -73,44 +119,43 @@ func trainingJobs(ctx context.Context, dir string, nodes, jobs, workers int) (ou
 	if err != nil {
 		return out, err
 	}
+	if err := load.createNamespaces(ctx, t.client); err != nil {
+		return out, err
+	}
 	made, err := watchChildren(ctx, t.client)
 	if err != nil {
 		return out, err
 	}
 	used, err := t.span(func(began time.Time) (time.Time, error) {
-		err := each(ctx, jobs, creators, func(ctx context.Context, i int) error {
-			_, err := client.Create(ctx, trainingJob(fmt.Sprintf("job-%d", i), workers, nil), metav1.CreateOptions{})
-			return err
-		})
-		if err != nil {
+		if err := load.create(ctx, client); err != nil {
 			return began, err
 		}
-		pod, service, err := made.await(ctx, jobs*workers, 5*time.Minute)
+		pod, service, err := made.await(ctx, load.pods(), 5*time.Minute)
 		if err != nil {
 			return began, err
 		}
 		out.services, out.made = service.Sub(began).Seconds(), max(pod.Sub(began), service.Sub(began)).Seconds()
-		last, err := seen.await(ctx, jobs*workers, 5*time.Minute)
+		last, err := seen.await(ctx, load.pods(), 5*time.Minute)
 		out.bound = last.Sub(began).Seconds()
 		if err != nil {
 			return last, err
 		}
-		_, err = seen.awaitRunning(ctx, jobs*workers)
+		_, err = seen.awaitRunning(ctx, load.pods())
 		return last, err
 	})
 	made.stop()
 	if err != nil {
 		return out, err
 	}
-	out.cpu, out.busy = used.process.Seconds()*1000/float64(jobs*workers), used.busy
-	if jobs > 1 {
+	out.cpu, out.busy = used.process.Seconds()*1000/float64(load.pods()), used.busy
+	if load.jobs > 1 && load.namespaces == 1 {
 		err = t.rests(ctx, &out, dir)
 	}
 	return out, err
 }
 
 // connectJobs makes a client of PyTorchJobs without limits.
-func connectJobs(kubeconfig string) (dynamic.ResourceInterface, error) {
+func connectJobs(kubeconfig string) (dynamic.NamespaceableResourceInterface, error) {
 	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return nil, err
@@ -120,7 +165,7 @@ func connectJobs(kubeconfig string) (dynamic.ResourceInterface, error) {
 	if err != nil {
 		return nil, err
 	}
-	return client.Resource(pyTorchJobs).Namespace(namespace), nil
+	return client.Resource(pyTorchJobs), nil
 }
 
 // plainPods creates pods, and waits until all run.

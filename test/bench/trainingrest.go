@@ -94,10 +94,11 @@ func benchSuspension(ctx context.Context, r *report, dir string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, t.end()) }()
-	client, err := connectJobs(t.Kubeconfig)
+	all, err := connectJobs(t.Kubeconfig)
 	if err != nil {
 		return err
 	}
+	client := all.Namespace(namespace)
 	job := trainingJob("saves", workers, map[string]any{"berth.dev/checkpoint": "on-signal", "berth.dev/simulate": fmt.Sprintf("{duration: 24h, stop: %v}", saving)})
 	var fresh, free, again time.Duration
 	used, err := t.span(func(began time.Time) (time.Time, error) {
