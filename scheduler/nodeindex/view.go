@@ -200,8 +200,11 @@ func (w *View) occupy(at *node, n *state.Ledger, info fwk.NodeInfo) {
 
 // Request is what a pod asks of one node of w, its class included.
 func (w *View) Request(pod *v1.Pod, want *state.Request) (cluster.Request, *Class, error) {
-	only := w.quota.Allowed(pod.UID)
-	c, err := w.Classes.of(pod, want, w.quota.Barred(pod), w.images.telling(pod, len(w.Nodes)), w.limit(only))
+	only, barred := w.quota.Allowed(pod.UID), want.Barred
+	if want.Queue == "" { // nothing has asked for its queue yet, or it is of none
+		_, barred = w.quota.Barred(pod)
+	}
+	c, err := w.Classes.of(pod, want, barred, w.images.telling(pod, len(w.Nodes)), w.limit(only))
 	if err != nil {
 		return cluster.Request{}, nil, err
 	}

@@ -86,14 +86,15 @@ func (q *Quota) Lets(uid types.UID) bool {
 	return !leads || !q.waits(id)
 }
 
-// Barred returns in which ways a pod must not use GPUs by the queue that it is of; 0 is that it may use
+// Barred returns the queue of a pod, "" is none, and in which ways the pod must not use GPUs by it; 0 is that it may use
 // them in all ways.
-func (q *Quota) Barred(pod *v1.Pod) sharing.Ways {
+func (q *Quota) Barred(pod *v1.Pod) (queue string, ways sharing.Ways) {
 	if !q.enter() {
-		return 0
+		return "", 0
 	}
 	defer q.mu.Unlock()
-	return sharing.AllWays &^ q.book.Tree().Ways(q.read.Queue(pod))
+	queue = q.read.Queue(pod)
+	return queue, sharing.AllWays &^ q.book.Tree().Ways(queue)
 }
 
 // QueueOf returns the queue of a pod; "" is none.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
 )
 
 // benchJobs runs the controllers as a process of their own and measures its private memory before and after many training jobs are created.

@@ -52,7 +52,7 @@ type queueRun struct {
 }
 
 // benchQueues measures what queues cost: the scheduler's CPU for each pod with a thousand
-// queues and ten thousand workloads that wait in them, against the same pods without queues beside as many
+// queues and ten thousand workloads that wait in them, against the same pods, which name queues that are not there, beside as many
 // of another scheduler. It also prints them alone, beside as many with a scheduling gate, and beside as many
 // that wait for GPUs. The page has each size as soon as it is measured.
 func benchQueues(ctx context.Context, r *report, dir string) error {
@@ -102,13 +102,13 @@ func (s *queued) run(ctx context.Context, r *report, dir string, kind int) (out 
 		return out, err
 	}
 	defer func() { err = errors.Join(err, t.end()) }()
-	pods := gpuPods("load", s.pods-1, 1)
+	pods := s.in("busy", gpuPods("load", s.pods-1, 1))
 	before, start := 0, time.Now()
 	switch kind {
 	case withQueues:
 		err, before = s.fill(ctx, t, pods), 1
 	case besideForeign, besideGated:
-		others := gpuPods("wait", s.waiting, 1)
+		others := s.in("full", gpuPods("wait", s.waiting, 1))
 		for _, pod := range others {
 			if kind == besideGated {
 				pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "berth.dev/bench"}}
@@ -118,7 +118,7 @@ func (s *queued) run(ctx context.Context, r *report, dir string, kind int) (out 
 		}
 		_, _, err = create(ctx, t.client, others, creators)
 	case besideOthers:
-		_, _, err = create(ctx, t.client, gpuPods("wait", s.waiting, 9), creators)
+		_, _, err = create(ctx, t.client, s.in("full", gpuPods("wait", s.waiting, 9)), creators)
 	}
 	if err != nil {
 		return out, err
@@ -155,6 +155,17 @@ func (s *queued) run(ctx context.Context, r *report, dir string, kind int) (out 
 	return out, nil
 }
 
+// half is how many of the queues have room for pods, and as many have none.
+func (s *queued) half() int { return max(1, s.queues/2) }
+
+// in has pods name queues of a tree in turn. They do so in every run: what is compared is the same pods.
+func (s *queued) in(tree string, pods []*corev1.Pod) []*corev1.Pod {
+	for i, pod := range pods {
+		pod.Labels = map[string]string{"berth.dev/queue": fmt.Sprintf("%s-%d", tree, i%s.half())}
+	}
+	return pods
+}
+
 // fill creates queues with room for the pods, and workloads that wait in them.
 func (s *queued) fill(ctx context.Context, t *trial, pods []*corev1.Pod) error {
 	cfg, err := clientcmd.BuildConfigFromFlags("", t.Kubeconfig)
@@ -166,7 +177,7 @@ func (s *queued) fill(ctx context.Context, t *trial, pods []*corev1.Pod) error {
 	if err != nil {
 		return err
 	}
-	half := max(1, s.queues/2)
+	half := s.half()
 	nominal := max(1, (len(pods)+half-1)/half)
 	objects := client.Resource(schema.GroupVersionResource{Group: "berth.dev", Version: "v1alpha1", Resource: "queues"})
 	for name, gpus := range map[string]int{"busy": nominal * half, "full": 1} {
@@ -186,14 +197,7 @@ func (s *queued) fill(ctx context.Context, t *trial, pods []*corev1.Pod) error {
 	if err != nil {
 		return err
 	}
-	enter := func(pods []*corev1.Pod, tree string) {
-		for i, pod := range pods {
-			pod.Labels = map[string]string{"berth.dev/queue": fmt.Sprintf("%s-%d", tree, i%half)}
-		}
-	}
-	waiting := gpuPods("wait", s.waiting+1, 1) // the first of them takes all that its queues have
-	enter(pods, "busy")
-	enter(waiting, "full")
+	waiting := s.in("full", gpuPods("wait", s.waiting+1, 1)) // the first of them takes all that its queues have
 	if _, _, err = create(ctx, t.client, waiting[:1], 1); err != nil {
 		return err
 	}
