@@ -15,7 +15,7 @@ func (q *Quota) Preempted(pod *v1.Pod) {
 	q.count(pod, func(queues []string) { q.tallies.Evict(queues, metrics.EvictedForPriority) })
 }
 
-// count has something of a pod counted in its queue and in those above it, with mu held.
+// count has something of a pod counted in its queue and in those above it.
 func (q *Quota) count(pod *v1.Pod, count func(queues []string)) {
 	if !q.enter() {
 		return
@@ -24,7 +24,11 @@ func (q *Quota) count(pod *v1.Pod, count func(queues []string)) {
 	if q.pods[pod.UID] == nil && !request.AsksForGPUs(pod) {
 		return
 	}
-	count(q.book.Tree().Path(q.read.Queue(pod)))
+	h, holds := q.book.Holder(string(pod.UID))
+	if !holds {
+		h.Queue = q.read.Queue(pod)
+	}
+	count(q.book.Tree().Path(h.Queue))
 }
 
 // Register shows the metrics of the queues on the /metrics of the process: see metrics.Register.
