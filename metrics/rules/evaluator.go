@@ -162,8 +162,9 @@ func (e *Evaluator) rule(ctx context.Context, r *Rule, at time.Time) (fires, end
 		if a == nil {
 			a = &Alert{Rule: r, Labels: ls, State: Pending, Since: e.since(r, ls, at)}
 		}
-		a.Value = s.F
-		a.Annotations = e.annotations(ctx, r, ls, s.F, at)
+		if a.Annotations == nil || a.Value != s.F { // they are made from the labels and the value
+			a.Value, a.Annotations = s.F, e.annotations(ctx, r, ls, s.F, at)
+		}
 		if a.State == Pending && at.Sub(a.Since) >= r.For {
 			a.State = Firing
 			fires = append(fires, *a)
