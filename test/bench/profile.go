@@ -58,16 +58,25 @@ func (p *profiler) take(ctx context.Context, file string) error {
 	return errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, raw, 0o600))
 }
 
-// result ends the profile and says how much CPU each component of the control
+// shares ends the profile and says how much CPU each component of the control
 // plane used, by the label of its goroutines. Garbage collection on its own
 // goroutines belongs to none.
-func (p *profiler) result() (map[string]time.Duration, error) {
+func (p *profiler) shares() (map[string]time.Duration, error) {
 	close(p.finish)
 	p.done.Wait()
 	if p.err != nil {
 		return nil, p.err
 	}
 	return byComponent(p.taken)
+}
+
+// result is shares of a time in which the scheduler worked.
+func (p *profiler) result() (map[string]time.Duration, error) {
+	used, err := p.shares()
+	if err == nil && (used["scheduler"] == 0 || used["apiserver"] == 0) {
+		err = fmt.Errorf("the CPU profiles have no samples of the scheduler or the API server: %v", used)
+	}
+	return used, err
 }
 
 // tagged finds a label's value and its milliseconds in what pprof prints.
@@ -89,9 +98,6 @@ func byComponent(files []string) (map[string]time.Duration, error) {
 			return nil, fmt.Errorf("read the CPU profiles: %w", err)
 		}
 		used[m[2]] += time.Duration(ms * float64(time.Millisecond))
-	}
-	if used["scheduler"] == 0 || used["apiserver"] == 0 {
-		return nil, fmt.Errorf("the CPU profiles have no samples of the scheduler or the API server:\n%s", out.String())
 	}
 	return used, nil
 }

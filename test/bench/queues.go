@@ -47,6 +47,7 @@ var kindNames = [kinds]string{"beside pods of another scheduler", "with queues",
 type queueRun struct {
 	own, rate float64
 	rest      float64 // cores of the process at rest, before the pods came
+	parts     float64 // of these, what its components use: all but garbage collection on goroutines of its own
 	fill      time.Duration
 	busy      bool
 }
@@ -127,14 +128,13 @@ func (s *queued) run(ctx context.Context, r *report, dir string, kind int) (out 
 		return out, err
 	}
 	out.fill = time.Since(start)
-	still, err := t.span(func(began time.Time) (time.Time, error) { return began.Add(restFor), pause(ctx, restFor) })
-	if err != nil {
-		return out, err
-	}
-	out.rest = still.process.Seconds() / still.wall.Seconds()
 	files := dir + "-cpu"
 	if r.profiles != "" {
 		files = filepath.Join(r.profiles, fmt.Sprintf("queues-%d-%d", kind, s.nodes))
+	}
+	still, err := t.restQueued(ctx, files+"-rest", &out)
+	if err != nil {
+		return out, err
 	}
 	profile := startProfile(ctx, t.client, files)
 	used, err := t.span(func(began time.Time) (time.Time, error) {
@@ -164,6 +164,24 @@ func (s *queued) in(tree string, pods []*corev1.Pod) []*corev1.Pod {
 		pod.Labels = map[string]string{"berth.dev/queue": fmt.Sprintf("%s-%d", tree, i%s.half())}
 	}
 	return pods
+}
+
+// restQueued measures a control plane at rest.
+func (t *trial) restQueued(ctx context.Context, files string, out *queueRun) (span, error) {
+	profile := startProfile(ctx, t.client, files)
+	still, err := t.span(func(began time.Time) (time.Time, error) { return began.Add(restFor), pause(ctx, restFor) })
+	if err != nil {
+		return still, err
+	}
+	shares, err := profile.shares()
+	if err != nil {
+		return still, err
+	}
+	out.rest = still.process.Seconds() / still.wall.Seconds()
+	for _, used := range shares {
+		out.parts += used.Seconds() / (time.Duration(len(profile.taken)) * slice).Seconds()
+	}
+	return still, nil
 }
 
 // fill creates queues with room for the pods, and workloads that wait in them.
@@ -235,6 +253,7 @@ func (s *queued) report(r *report, runs *[kinds][]queueRun) {
 		busy = busy || one.busy
 	}
 	own, rate, rest := func(q queueRun) float64 { return q.own }, func(q queueRun) float64 { return q.rate }, func(q queueRun) float64 { return 100 * q.rest }
+	parts := func(q queueRun) float64 { return 100 * q.parts }
 	median := func(runs []queueRun, value func(queueRun) float64) float64 {
 		return figure{values: of(runs, value)}.median()
 	}
@@ -256,6 +275,8 @@ func (s *queued) report(r *report, runs *[kinds][]queueRun) {
 	}
 	r.add(figure{what: at + "pods bound, no queues", values: of(without, rate), unit: "a second", wall: true, busy: busy, how: how})
 	r.add(figure{what: at + "pods bound, queues", values: of(with, rate), unit: "a second", least: slices.Min(of(without, rate)), wall: true, busy: busy, how: load + "; the aim is the least of the runs without queues"})
+	r.add(figure{what: at + "CPU of the components at rest, no queues", values: of(without, parts), unit: "% of a core", how: fmt.Sprintf("of all of them over %s, without garbage collection on goroutines of its own, by profile", restFor)})
+	r.add(figure{what: at + "what queues and those that wait add to the components at rest", values: []float64{median(with, parts) - median(without, parts)}, unit: "% of a core", aim: 1, busy: busy, how: load})
 	r.add(figure{what: at + "CPU at rest, no queues", values: of(without, rest), unit: "% of a core", how: fmt.Sprintf("the whole process over %s", restFor)})
 	r.add(figure{what: at + "what queues and those that wait add at rest", values: []float64{median(with, rest) - median(without, rest)}, unit: "% of a core", aim: 1, busy: busy, how: load})
 }
