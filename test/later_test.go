@@ -1,6 +1,7 @@
 package test
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -14,7 +15,7 @@ func later(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: later ARG... (of kubectl get)")
 	}
-	out := must(ts, append(append([]string{"kubectl", "get"}, args...), "-o", `jsonpath={.metadata.creationTimestamp} {.items[*].metadata.creationTimestamp}`)...)
+	out := must(ts, slices.Concat([]string{"kubectl", "get"}, args, []string{"-o", `jsonpath={.metadata.creationTimestamp} {.items[*].metadata.creationTimestamp}`})...)
 	made := strings.Fields(string(out))
 	if len(made) == 0 {
 		ts.Fatalf("kubectl get %s: no objects", strings.Join(args, " "))

@@ -15,10 +15,13 @@ const WarningsName = "berth-request-warnings"
 // exitCode is what core/checkpoint takes for an exit code that proves that work was saved: 1 to 255, but not 137, that of a process that was killed.
 const exitCode = "^on-signal:0*([1-9]|[1-9][0-9]|1[0-9][0-9]|2[0-4][0-9]|25[0-5])$"
 
-// duration is the expression for an annotation that begins as a pattern says and goes on with a duration of more than 0, as
+// note is the expression for an annotation, which is there.
+func note(name string) string { return "variables.notes['" + name + "']" }
+
+// duration is the expression for a text that begins as a pattern says and goes on with a duration of more than 0, as
 // time.ParseDuration reads it.
-func duration(begin, note string) string {
-	return fmt.Sprintf("variables.notes['%[2]s'].matches('^%[1]s[+]?(([0-9]+[.]?[0-9]*|[.][0-9]+)(h|m|s|ms|us|µs|μs|ns))+$') && variables.notes['%[2]s'].matches('[1-9]')", begin, note)
+func duration(begin, text string) string {
+	return fmt.Sprintf("%[2]s.matches('^%[1]s[+]?(([0-9]+[.]?[0-9]*|[.][0-9]+)(h|m|s|ms|us|µs|μs|ns))+$') && %[2]s.matches('[1-9]')", begin, text)
 }
 
 // Warnings makes the admission policy that warns of requests which work, and
@@ -29,6 +32,7 @@ func Warnings() Policy {
 	alone := func(cores string, memory ...string) string {
 		return fmt.Sprintf("'%s' in a && !a.exists(k, k in %s)", cores, list(memory))
 	}
+	saves, runs := note(api.AnnotationCheckpoint), note(api.AnnotationMaxRunTime)
 	policy.Spec.Validations = []admissionv1.Validation{
 		{
 			Expression: "!variables.asked.exists(a, " + alone(api.ResourceHAMiCores, api.ResourceHAMiMemory, api.ResourceHAMiPercentage) + " || " +
@@ -40,12 +44,12 @@ func Warnings() Policy {
 			Message:    request.WarningFine,
 		},
 		{
-			Expression: "!('" + api.AnnotationCheckpoint + "' in variables.notes) || variables.notes['" + api.AnnotationCheckpoint + "'] in ['', 'on-signal', 'none'] || " +
-				"variables.notes['" + api.AnnotationCheckpoint + "'].matches('" + exitCode + "') && !variables.notes['" + api.AnnotationCheckpoint + "'].endsWith('137') || " + duration("(periodic:)?", api.AnnotationCheckpoint),
+			Expression: fmt.Sprintf("!('%[1]s' in variables.notes) || %[2]s in ['', 'on-signal', 'none'] || %[2]s.matches('%[3]s') && !%[2]s.endsWith('137') || %[4]s",
+				api.AnnotationCheckpoint, saves, exitCode, duration("(periodic:)?", saves)),
 			Message: request.WarningSaves,
 		},
 		{
-			Expression: "!('" + api.AnnotationMaxRunTime + "' in variables.notes) || variables.notes['" + api.AnnotationMaxRunTime + "'] == '' || " + duration("", api.AnnotationMaxRunTime),
+			Expression: fmt.Sprintf("!('%s' in variables.notes) || %s == '' || %s", api.AnnotationMaxRunTime, runs, duration("", runs)),
 			Message:    request.WarningRunTime,
 		},
 		{

@@ -50,7 +50,7 @@ func (p *Plugin) PreFilter(ctx context.Context, cycle fwk.CycleState, pod *v1.Po
 		began = time.Now()
 	}
 	w := state.NewRequest(pod, parts)
-	w.Queue, w.Barred = p.Cluster.Quota.Barred(pod)
+	w.Queue, w.Barred = p.Cluster.Quota.QueueOf(pod)
 	w.Refused = state.QuotaRefused(cycle)
 	w.Pools = p.Cluster.Quota.Allowed(pod.UID).Key()
 	cycle.Write(state.RequestKey, w)

@@ -202,7 +202,7 @@ func (w *View) occupy(at *node, n *state.Ledger, info fwk.NodeInfo) {
 func (w *View) Request(pod *v1.Pod, want *state.Request) (cluster.Request, *Class, error) {
 	only, barred := w.quota.Allowed(pod.UID), want.Barred
 	if want.Queue == "" { // nothing has asked for its queue yet, or it is of none
-		_, barred = w.quota.Barred(pod)
+		_, barred = w.quota.QueueOf(pod)
 	}
 	c, err := w.Classes.of(pod, want, barred, w.images.telling(pod, len(w.Nodes)), w.limit(only))
 	if err != nil {

@@ -46,7 +46,7 @@ func (x *Preemption) MakeRoomForGang(ctx context.Context, cycle fwk.CycleState, 
 	w := &preemptor{pods: slices.Clone(task.Pods), minCount: task.Need, why: "gang " + task.Name, leader: pod}
 	slices.SortStableFunc(w.pods, func(a, b *v1.Pod) int { return cmp.Compare(weight(b), weight(a)) })
 	w.domains, w.every, w.gang = domains(task), true, task.Gang.Key
-	if x.p.Cluster.Quota.QueueOf(pod) != "" { // room is made for those that the gang needs
+	if queue, _ := x.p.Cluster.Quota.QueueOf(pod); queue != "" { // room is made for those that the gang needs
 		w.pods = w.pods[:min(len(w.pods), task.Need)]
 	}
 	w.asks = &quota.Ask{Lead: pod, Pods: w.pods, Need: task.Need, Gang: task.Name, Ticket: x.p.Cluster.Waiting.Ticket(pod)}

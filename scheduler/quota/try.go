@@ -86,22 +86,13 @@ func (q *Quota) Lets(uid types.UID) bool {
 	return !leads || !q.waits(id)
 }
 
-// Barred returns the queue of a pod, "" is none, and in which ways the pod must not use GPUs by it; 0 is that it may use
+// QueueOf returns the queue of a pod, "" is none, and in which ways the pod must not use GPUs by it; 0 is that it may use
 // them in all ways.
-func (q *Quota) Barred(pod *v1.Pod) (queue string, ways sharing.Ways) {
+func (q *Quota) QueueOf(pod *v1.Pod) (queue string, barred sharing.Ways) {
 	if !q.enter() {
 		return "", 0
 	}
 	defer q.mu.Unlock()
 	queue = q.read.Queue(pod)
 	return queue, sharing.AllWays &^ q.book.Tree().Ways(queue)
-}
-
-// QueueOf returns the queue of a pod; "" is none.
-func (q *Quota) QueueOf(pod *v1.Pod) string {
-	if !q.enter() {
-		return ""
-	}
-	defer q.mu.Unlock()
-	return q.read.Queue(pod)
 }

@@ -75,14 +75,21 @@ func (t *trial) atRest(ctx context.Context, e *ender) (out resting, err error) {
 	if err := t.quiet(ctx); err != nil {
 		return out, err
 	}
-	still, err := t.span(func(began time.Time) (time.Time, error) { return began.Add(restFor), pause(ctx, restFor) })
+	still, err := t.still(ctx)
 	if err != nil {
 		return out, err
 	}
 	moving, err := t.span(func(began time.Time) (time.Time, error) { return began.Add(restFor), e.end(ctx, restFor) })
-	cores := func(s span) float64 { return s.process.Seconds() / s.wall.Seconds() }
-	return resting{cores(still), cores(moving), still.busy || moving.busy}, err
+	return resting{still.cores(), moving.cores(), still.busy || moving.busy}, err
 }
+
+// still measures while nothing is done.
+func (t *trial) still(ctx context.Context) (span, error) {
+	return t.span(func(began time.Time) (time.Time, error) { return began.Add(restFor), pause(ctx, restFor) })
+}
+
+// cores is how many cores the process used on average.
+func (s span) cores() float64 { return s.process.Seconds() / s.wall.Seconds() }
 
 // quiet waits until the process has used little CPU for 15 seconds. After five
 // minutes it is measured as it is.

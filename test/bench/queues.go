@@ -47,7 +47,7 @@ var kindNames = [kinds]string{"beside pods of another scheduler", "with queues",
 type queueRun struct {
 	own, rate float64
 	rest      float64 // cores of the process at rest, before the pods came
-	parts     float64 // of these, what its components use: all but garbage collection on goroutines of its own
+	parts     float64 // the same of its components alone, without the goroutines of the garbage collector
 	fill      time.Duration
 	busy      bool
 }
@@ -169,7 +169,7 @@ func (s *queued) in(tree string, pods []*corev1.Pod) []*corev1.Pod {
 // restQueued measures a control plane at rest.
 func (t *trial) restQueued(ctx context.Context, files string, out *queueRun) (span, error) {
 	profile := startProfile(ctx, t.client, files)
-	still, err := t.span(func(began time.Time) (time.Time, error) { return began.Add(restFor), pause(ctx, restFor) })
+	still, err := t.still(ctx)
 	if err != nil {
 		return still, err
 	}
@@ -177,7 +177,7 @@ func (t *trial) restQueued(ctx context.Context, files string, out *queueRun) (sp
 	if err != nil {
 		return still, err
 	}
-	out.rest = still.process.Seconds() / still.wall.Seconds()
+	out.rest = still.cores()
 	for _, used := range shares {
 		out.parts += used.Seconds() / (time.Duration(len(profile.taken)) * slice).Seconds()
 	}
@@ -275,7 +275,7 @@ func (s *queued) report(r *report, runs *[kinds][]queueRun) {
 	}
 	r.add(figure{what: at + "pods bound, no queues", values: of(without, rate), unit: "a second", wall: true, busy: busy, how: how})
 	r.add(figure{what: at + "pods bound, queues", values: of(with, rate), unit: "a second", least: slices.Min(of(without, rate)), wall: true, busy: busy, how: load + "; the aim is the least of the runs without queues"})
-	r.add(figure{what: at + "CPU of the components at rest, no queues", values: of(without, parts), unit: "% of a core", how: fmt.Sprintf("of all of them over %s, without garbage collection on goroutines of its own, by profile", restFor)})
+	r.add(figure{what: at + "components' CPU at rest, no queues", values: of(without, parts), unit: "% of a core", how: fmt.Sprintf("all components over %s, without the goroutines of the garbage collector, by profile", restFor)})
 	r.add(figure{what: at + "what queues and those that wait add to the components at rest", values: []float64{median(with, parts) - median(without, parts)}, unit: "% of a core", aim: 1, busy: busy, how: load})
 	r.add(figure{what: at + "CPU at rest, no queues", values: of(without, rest), unit: "% of a core", how: fmt.Sprintf("the whole process over %s", restFor)})
 	r.add(figure{what: at + "what queues and those that wait add at rest", values: []float64{median(with, rest) - median(without, rest)}, unit: "% of a core", aim: 1, busy: busy, how: load})
