@@ -14,19 +14,24 @@ import (
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/quota"
 	"berth.dev/berth/core/sharing"
+	"berth.dev/berth/kube/request"
 )
 
 // Offer is how one node offers its GPUs. It is read once, and pods are counted on it one by
 // one. It does not change, and is safe for concurrent use.
 type Offer struct {
-	m  machine
-	at map[string]place
+	m     machine
+	at    map[string]place
+	whole bool // nvidia.com/gpu is one GPU of one product, whichever it is
 }
 
 // OfferOf reads a node.
 func OfferOf(node *v1.Node) *Offer {
 	o := &Offer{m: readMachine(node)}
 	o.at = o.m.places()
+	o.whole = len(o.m.gpus) > 0 && !o.m.single && o.m.replicas == 1 && !slices.ContainsFunc(o.m.gpus, func(g GPU) bool {
+		return g.Product != o.m.gpus[0].Product || g.ComputeSlices > 0
+	})
 	return o
 }
 
@@ -93,6 +98,16 @@ func (o *Offer) Holds(pod *v1.Pod, observed map[string][]sharing.Named) []quota.
 		return cmp.Or(cmp.Compare(a.Product, b.Product), cmp.Compare(a.Profile, b.Profile))
 	})
 	return out
+}
+
+// Settles reports whether Holds says the same of a pod before devices are committed to it and after, whichever of those that
+// it asks for these are.
+func (o *Offer) Settles(pod *v1.Pod) bool {
+	if !o.whole {
+		return false
+	}
+	name, n, one := request.OfOne(pod)
+	return one && name == api.ResourceGPU && n <= int64(len(o.m.gpus))
 }
 
 // Most returns the most that one device of an ask takes of a GPU of the node, in parts of

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -39,6 +40,44 @@ func TestHoldsIsWhatTheViewCounts(t *testing.T) {
 				t.Fatalf("seed %d: the pod holds %d parts, and %d in the view; %d devices differ\n%v\n%v", seed, got, want, devices, node, pod)
 			}
 		}
+	}
+}
+
+// TestASettledPodHoldsWhatItWillHold compares what pods hold before devices are committed to them and after, where Settles
+// says that it is the same, on nodes that contradict themselves and on nodes with an inventory.
+func TestASettledPodHoldsWhatItWillHold(t *testing.T) {
+	settled := 0
+	for seed := range uint64(5000) {
+		r := rand.New(rand.NewPCG(seed, 5))
+		node, product := oddNode(r), []string{"NVIDIA A100-SXM4-40GB", "Tesla T4"}
+		if r.IntN(2) == 0 {
+			node.Status.Capacity[api.ResourceGPU] = *quantity(2)
+			node.Annotations[api.AnnotationInventory] = fmt.Sprintf(`[{"uuid":"GPU-0","product":%q,"memoryBytes":16106127360},{"uuid":"GPU-1","product":%q,"memoryBytes":16106127360}]`,
+				product[r.IntN(2)], product[r.IntN(2)])
+		}
+		offer, pod := OfferOf(node), oddPod(r)
+		pod.Annotations, pod.Status = map[string]string{}, v1.PodStatus{}
+		if !offer.Settles(pod) {
+			continue
+		}
+		settled++
+		want := offer.Holds(pod, nil)
+		_, n, _ := request.OfOne(pod)
+		var list []string
+		for _, i := range r.Perm(len(offer.m.gpus))[:n] {
+			uuid := offer.m.gpus[i].UUID
+			if uuid == UnknownUUID {
+				uuid = fmt.Sprint("GPU-", i)
+			}
+			list = append(list, fmt.Sprintf(`{"uuid":%q,"milliGPU":1000,"memoryBytes":%d}`, uuid, offer.m.gpus[i].MemoryBytes))
+		}
+		pod.Annotations[api.AnnotationDevices] = `{"c":[` + strings.Join(list, ",") + `]}`
+		if got := offer.Holds(pod, nil); !reflect.DeepEqual(got, want) {
+			t.Fatalf("seed %d: holds %+v with devices, and %+v before\n%v\n%v", seed, got, want, node, pod)
+		}
+	}
+	if settled < 100 {
+		t.Errorf("%d pods are settled: too few to show anything", settled)
 	}
 }
 

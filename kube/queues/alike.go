@@ -10,7 +10,7 @@ import (
 
 // CountAlike reports whether all that quotas count is equal of two versions of a pod.
 func CountAlike(was, now *v1.Pod) bool {
-	return was.Status.Phase == now.Status.Phase && (was.DeletionTimestamp != nil) == (now.DeletionTimestamp != nil) && was.Status.StartTime.Equal(now.Status.StartTime) && HoldAlike(was, now)
+	return stateAlike(was, now) && HoldAlike(was, now)
 }
 
 // HoldAlike reports whether two versions of a pod are of one queue and user, and hold the same. It is false
@@ -18,4 +18,24 @@ func CountAlike(was, now *v1.Pod) bool {
 func HoldAlike(was, now *v1.Pod) bool {
 	_, committed := now.Annotations[api.AnnotationDevices]
 	return was.Spec.NodeName == now.Spec.NodeName && (committed || now.Spec.NodeName == "") && maps.Equal(was.Labels, now.Labels) && maps.Equal(was.Annotations, now.Annotations)
+}
+
+// BoundAlike reports whether a pod was bound and got devices, and all else that quotas count is equal of the two versions.
+func BoundAlike(was, now *v1.Pod) bool {
+	_, had := was.Annotations[api.AnnotationDevices]
+	_, committed := now.Annotations[api.AnnotationDevices]
+	if was.Spec.NodeName != "" || now.Spec.NodeName == "" || had || !committed || len(now.Annotations) != len(was.Annotations)+1 || !stateAlike(was, now) {
+		return false
+	}
+	for key, value := range was.Annotations {
+		if other, there := now.Annotations[key]; !there || other != value {
+			return false
+		}
+	}
+	return maps.Equal(was.Labels, now.Labels)
+}
+
+// stateAlike reports whether two versions of a pod are equally far.
+func stateAlike(was, now *v1.Pod) bool {
+	return was.Status.Phase == now.Status.Phase && (was.DeletionTimestamp != nil) == (now.DeletionTimestamp != nil) && was.Status.StartTime.Equal(now.Status.StartTime)
 }

@@ -153,6 +153,12 @@ func (o *Offers) HeldOn(pod *v1.Pod, node string) []quota.Piece {
 	return list
 }
 
+// Settles reports whether HeldOn says the same of a pod that goes to a node before devices are committed to it and after.
+func (o *Offers) Settles(pod *v1.Pod, node string) bool {
+	n := o.nodes[node]
+	return n != nil && n.offer.Settles(pod)
+}
+
 // Asked returns what a pod asks for, and the kinds of GPUs that it may use, sorted; nil is that
 // no node is known that it could use. Its node selector and required node affinity decide, as far as
 // they are about products and labels that quotas name, and the taints of nodes.

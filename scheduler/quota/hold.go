@@ -48,7 +48,9 @@ func (q *Quota) Reserve(pod *v1.Pod, node string) {
 	}
 	defer q.mu.Unlock()
 	if q.pods[pod.UID] != nil || request.AsksForGPUs(pod) {
-		q.hold(pod, node)
+		if q.hold(pod, node); q.read.Settles != nil && q.read.Settles(pod, node) {
+			q.settled[pod.UID] = node
+		}
 	}
 }
 
@@ -59,6 +61,7 @@ func (q *Quota) Unreserve(pod *v1.Pod) {
 		return
 	}
 	q.change(func() {
+		delete(q.settled, pod.UID)
 		if now := q.pods[pod.UID]; q.book != nil && (now == nil || now.Spec.NodeName == "") {
 			q.book.Gone(string(pod.UID))
 		}

@@ -128,11 +128,19 @@ func (p *player) settle() {
 	}
 }
 
-// place binds a pod, and lets it run: both are seen.
+// place binds a pod, and lets it run: both are seen. Sometimes it is of another queue, or of another gang, by then.
 func (p *player) place(pod *v1.Pod) {
 	bound := pod.DeepCopy()
 	if bound.Spec.NodeName = "n"; p.chance.IntN(4) > 0 {
 		bound.Annotations[api.AnnotationDevices] = `{"main":[]}`
+	}
+	switch p.chance.IntN(16) {
+	case 0:
+		bound.Labels[api.LabelQueue] = string("abc"[p.chance.IntN(3)])
+	case 1:
+		bound.Annotations[api.AnnotationUser] = string("xyz"[p.chance.IntN(3)])
+	case 2:
+		bound.Spec.NodeName = "m"
 	}
 	p.set(bound)
 	runs := bound.DeepCopy()

@@ -15,7 +15,7 @@ import (
 func (q *Quota) Seen(pod *v1.Pod) {
 	q.mu.Lock()
 	was := q.pods[pod.UID]
-	if was != nil && queues.CountAlike(was, pod) {
+	if was != nil && q.holdsAsBefore(was, pod) {
 		q.pods[pod.UID] = pod
 		q.mu.Unlock()
 		return
@@ -26,7 +26,7 @@ func (q *Quota) Seen(pod *v1.Pod) {
 	}
 	var moved *v1.Pod // to another queue
 	q.changeIf(func() (counts bool) {
-		if pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
+		if ended(pod) {
 			return q.forget(pod.UID)
 		}
 		was := q.pods[pod.UID]
@@ -35,9 +35,7 @@ func (q *Quota) Seen(pod *v1.Pod) {
 		switch {
 		case q.book == nil:
 		case pod.Spec.NodeName != "":
-			if was == nil || !q.runs(was, pod) {
-				q.hold(pod, pod.Spec.NodeName)
-			}
+			q.hold(pod, pod.Spec.NodeName)
 			return true
 		case was != nil && q.works[pod.UID] != "" && q.read.Queue(was) != q.read.Queue(pod):
 			id := q.works[pod.UID]
@@ -56,17 +54,42 @@ func (q *Quota) Seen(pod *v1.Pod) {
 	}
 }
 
-// runs notes how far a pod is that holds the same as before, with mu held; ok is false where it may hold
-// something else.
-func (q *Quota) runs(was, now *v1.Pod) (ok bool) {
-	h, holds := q.book.Holder(string(now.UID))
-	if !holds || !queues.HoldAlike(was, now) {
+// holdsAsBefore notes a pod that holds, or asks for, the same as before: then no other may go on because of it. It
+// reports whether that is so. mu is held.
+func (q *Quota) holdsAsBefore(was, now *v1.Pod) bool {
+	if queues.CountAlike(was, now) || q.boundAsReserved(was, now) {
+		return true
+	}
+	leaves := was.DeletionTimestamp == nil && now.DeletionTimestamp != nil
+	if q.book == nil || now.Spec.NodeName == "" || ended(now) || leaves || !q.runs(was, now) {
 		return false
 	}
-	if queues.Runs(&h, now); h.User == "" {
-		h.User = q.read.User(now) // an owner may have been seen after its pod
+	q.version++ // it may be a victim now, or none any longer
+	return true
+}
+
+func ended(pod *v1.Pod) bool {
+	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
+}
+
+// boundAsReserved reports whether a pod was bound to the node on which Reserve has counted it, and nothing is to be counted otherwise. mu is held.
+func (q *Quota) boundAsReserved(was, now *v1.Pod) bool {
+	node, settled := q.settled[now.UID]
+	if !settled || now.Spec.NodeName == "" {
+		return false
 	}
-	if h.Owner == "" && q.read.Owner != nil {
+	delete(q.settled, now.UID)
+	return node == now.Spec.NodeName && queues.BoundAlike(was, now)
+}
+
+// runs notes how far a pod is that holds the same as before, with mu held; ok is false where it may hold
+// something else, or count for another user: an owner may have been seen after its pod.
+func (q *Quota) runs(was, now *v1.Pod) (ok bool) {
+	h, holds := q.book.Holder(string(now.UID))
+	if !holds || !queues.HoldAlike(was, now) || h.User == "" && q.read.User(now) != "" {
+		return false
+	}
+	if queues.Runs(&h, now); h.Owner == "" && q.read.Owner != nil {
 		h.Owner = q.read.Owner(now)
 	}
 	q.book.Hold(&h)
@@ -126,6 +149,7 @@ func (q *Quota) forget(uid types.UID) bool {
 	delete(q.pods, uid)
 	delete(q.allowed, uid)
 	delete(q.only, uid)
+	delete(q.settled, uid)
 	if q.book == nil {
 		return pod != nil
 	}

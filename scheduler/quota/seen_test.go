@@ -5,9 +5,13 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/v1alpha1"
+	"berth.dev/berth/core/quota"
+	"berth.dev/berth/core/sharing"
+	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/kube/request"
 	schedulerquota "berth.dev/berth/scheduler/quota"
 )
@@ -58,5 +62,43 @@ func TestNothingIsKeptOfPodsThatAreGone(t *testing.T) {
 	}
 	if used := q.Book().HeldGPUs()["team"]; used != 0 {
 		t.Errorf("queue team holds %d parts of pods that are gone", used)
+	}
+}
+
+// TestAUserThatIsKnownLaterMakesRoom has the user of a pod that runs become known, as its owner is seen after it: it no longer counts for those
+// who are not known, so one of them that waits may go on.
+func TestAUserThatIsKnownLaterMakesRoom(t *testing.T) {
+	known := map[types.UID]string{}
+	pieces := []quota.Piece{{Devices: 1, Parts: quota.Whole}}
+	of := func(pod *v1.Pod) string { return known[pod.UID] }
+	q, called := schedulerquota.New(), 0
+	q.CallBy(func(pods []*v1.Pod) { called += len(pods) })
+	limit := quota.Spec{
+		Name: "team", PerUser: []quota.Limit{{Resource: quota.GPUs, Most: quota.Whole}},
+		Quotas: []quota.Quota{{Resource: quota.GPUs, Nominal: 8 * quota.Whole, Borrowing: quota.Unlimited, Lending: quota.Unlimited}},
+	}
+	q.SetQueues([]quota.Spec{limit}, queues.Reader{
+		Queue: func(*v1.Pod) string { return "team" }, User: of, Held: func(*v1.Pod, string) []quota.Piece { return pieces },
+		Asked: func(p *v1.Pod, _ sharing.Ways) (quota.Pod, []quota.Kind) {
+			return quota.Pod{ID: string(p.UID), Pieces: pieces}, nil
+		},
+	})
+	first, second := podOf("first", "team"), podOf("second", "team")
+	for _, pod := range []*v1.Pod{first, second} {
+		q.Seen(pod)
+	}
+	if answer := q.Try(schedulerquota.Alone(first, request.TicketOf(first))); answer.Refused != "" {
+		t.Fatal(answer)
+	}
+	q.Reserve(first, "n")
+	life := lifeOf(first)
+	q.Seen(life.bound)
+	if answer := q.Try(schedulerquota.Alone(second, request.TicketOf(second))); answer.Refused == "" || called > 0 {
+		t.Fatalf("the second pod of users who are not known: %+v; called %d times", answer, called)
+	}
+	known[first.UID] = "alice"
+	q.Seen(life.runs)
+	if called != 1 || !q.Lets(second.UID) {
+		t.Errorf("when the user of the first is known the second is called %d times, and may go on: %v", called, q.Lets(second.UID))
 	}
 }

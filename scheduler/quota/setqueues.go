@@ -14,7 +14,8 @@ import (
 func (q *Quota) SetQueues(specs []quota.Spec, read queues.Reader) {
 	q.mu.Lock()
 	var call []*v1.Pod
-	more := false // there are queues that were not there
+	clear(q.settled) // they may be of other queues, and hold something else
+	more := false    // there are queues that were not there
 	if len(specs) == 0 {
 		for _, lead := range q.leads {
 			call = append(call, lead)
