@@ -68,6 +68,7 @@ func TestAnotherAccountGetsNothing(t *testing.T) {
 		t.Skip("only root can run a program as another account")
 	}
 	t.Parallel()
+	takeTurn(t)
 	work, err := os.MkdirTemp("", "berth-accounts") //nolint:usetesting // the other account must be able to enter it
 	if err != nil {
 		t.Fatal(err)

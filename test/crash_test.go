@@ -69,6 +69,7 @@ func (l *ledger) answered() int {
 // not, and no device is held twice.
 func TestNothingAcknowledgedIsLostToKill9(t *testing.T) {
 	t.Parallel()
+	takeTurn(t)
 	dir := filepath.Join(t.TempDir(), "d")
 	purgeAtEnd(t, dir)
 	seed := seedOf(t)

@@ -33,6 +33,7 @@ const (
 // KAI-Scheduler issue 2153 reports over-packing at 16 half-GPU pods.
 func TestNoDeviceIsOvercommitted(t *testing.T) {
 	t.Parallel()
+	takeTurn(t)
 	dir := filepath.Join(t.TempDir(), "d")
 	purgeAtEnd(t, dir)
 	pid, client := startPlane(t, dir, "--scheduler", "berth")

@@ -51,6 +51,7 @@ type notebookUser struct {
 // was told to.
 func TestNotebooksSurviveKill9(t *testing.T) {
 	t.Parallel()
+	takeTurn(t)
 	dir := filepath.Join(t.TempDir(), "d")
 	purgeAtEnd(t, dir)
 	seed := seedOf(t)

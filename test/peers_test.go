@@ -26,6 +26,7 @@ import (
 // rows: GS-02
 func TestPeersFailingCases(t *testing.T) {
 	t.Parallel()
+	takeTurn(t)
 	dir := filepath.Join(t.TempDir(), "d")
 	purgeAtEnd(t, dir)
 	_, client := startPlane(t, dir, "--fleet", "fleets/peers.yaml", "--scheduler", "berth")

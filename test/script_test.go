@@ -70,9 +70,9 @@ func scripts(t *testing.T) []string {
 }
 
 // TestScripts runs every script under script/. One that starts a control plane
-// says `up FLEET`; tools/test.sh lets three run at once, since each has a whole one.
-// All tests of this package share those three, so none waits for the last of another:
-// but TestChaos, whose schedulers keep leases, has a part of its own there.
+// says `up FLEET`; a gate lets few run at once, since each has a whole one, and more while the machine idles.
+// All tests of this package go through it, so none waits for the last of another:
+// but TestChaos, whose schedulers keep leases, has a part of its own in tools/test.sh.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	runScripts(t, usual, testscript.Params{Files: scripts(t)})
@@ -145,8 +145,10 @@ func runScripts(t *testing.T, scheduler string, p testscript.Params) {
 			downAll(t, bin, e.WorkDir)
 			_ = os.RemoveAll(e.WorkDir)
 		})
+		leave := turns.enter()
 		from := time.Now()
 		e.Defer(func() {
+			defer leave()
 			traced(filepath.Base(e.WorkDir), "script", from, 0, 0, scheduler)
 			forgetWrites(e.WorkDir)
 			logScene(t, e, planesIn(e.WorkDir))

@@ -33,7 +33,7 @@ done
 # What the parts are, for test/parts: LANE, how nice it is, NAME, COMMAND. Lanes run
 # beside each other. A real node and scripts mostly wait, and some judge how long
 # something takes, so packages get what these leave of the cores. Three scripts at once fill
-# two cores; six take 1.4 times as long and use 1.6 times as much CPU. go vet is a part, so go test
+# two cores beside packages; more begin while cores idle (test/gate_test.go). go vet is a part, so go test
 # runs with -vet=off: otherwise it would vet the packages of Kubernetes again for each kind of build.
 part() { printf '%s\t%s\t%s\t%s\n' "$@"; }
 parts() {
@@ -41,7 +41,7 @@ parts() {
 	part node 0 "build a real node" 'sh tools/node.sh "$BERTH_LDFLAGS"'
 	part node 0 "a real node" 'go test -vet=off -count=1 -parallel 2 -timeout 40m -v ./test/node/...'
 	part node 0 "chaos with two schedulers" 'go test -vet=off -count=1 -timeout 40m -run "^TestChaos$" ./test'
-	part scripts 5 "scripts on the built programs" 'sh tools/jupyter.sh; sh tools/prometheus.sh; go test -vet=off -count=1 -parallel 3 -timeout 75m -skip "^TestChaos$" ./test'
+	part scripts 5 "scripts on the built programs" 'sh tools/jupyter.sh; sh tools/prometheus.sh; go test -vet=off -count=1 -parallel 8 -timeout 75m -skip "^TestChaos$" ./test'
 	part packages 15 "formatting and vet" 'sh tools/check.sh'
 	if [ "${BERTH_SOAK:-}" = 1 ]; then
 		part packages 15 "all packages, without the race detector" "go test -vet=off -count=1 -timeout 60m $plain$concurrent"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds bin/berth and starts it; builds bin/kubectl and bin/jq beside it, so the
-# first start does not wait for them.
+# Builds bin/berth and starts it; builds bin/kubectl and bin/jq beside it, with what
+# CPU bin/berth leaves, so the first start does not wait for them.
 # usage: tools/up.sh [LDFLAGS]
 set -eu
 cd "$(dirname "$0")/.."
@@ -9,5 +9,5 @@ sh tools/build.sh "$flags" berth
 if [ ! -e bin/kubectl ] || [ ! -e bin/jq ]; then
 	echo "  building bin/kubectl and bin/jq in the background; bin/clients.log shows the progress" >&2
 fi
-sh tools/build.sh "$flags" clients >bin/clients.log 2>&1 &
+nice -n 19 sh tools/build.sh "$flags" clients >bin/clients.log 2>&1 &
 exec bin/berth up

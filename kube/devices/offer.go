@@ -100,14 +100,17 @@ func (o *Offer) Holds(pod *v1.Pod, observed map[string][]sharing.Named) []quota.
 	return out
 }
 
-// Settles reports whether Holds says the same of a pod before devices are committed to it and after, whichever of those that
-// it asks for these are.
-func (o *Offer) Settles(pod *v1.Pod) bool {
+// Settled returns what Holds says of a pod both before devices are committed to it and after, if that is the same whichever of
+// those that it asks for these are; else nil.
+func (o *Offer) Settled(pod *v1.Pod) []quota.Piece {
 	if !o.whole {
-		return false
+		return nil
 	}
 	name, n, one := request.OfOne(pod)
-	return one && name == api.ResourceGPU && n <= int64(len(o.m.gpus))
+	if !one || name != api.ResourceGPU || n <= 0 || n > int64(len(o.m.gpus)) {
+		return nil
+	}
+	return []quota.Piece{{Product: o.Product(), Devices: n, Parts: n * quota.Whole}}
 }
 
 // Most returns the most that one device of an ask takes of a GPU of the node, in parts of

@@ -43,7 +43,7 @@ func TestHoldsIsWhatTheViewCounts(t *testing.T) {
 	}
 }
 
-// TestASettledPodHoldsWhatItWillHold compares what pods hold before devices are committed to them and after, where Settles
+// TestASettledPodHoldsWhatItWillHold compares what pods hold before devices are committed to them and after, where Settled
 // says that it is the same, on nodes that contradict themselves and on nodes with an inventory.
 func TestASettledPodHoldsWhatItWillHold(t *testing.T) {
 	settled := 0
@@ -57,11 +57,14 @@ func TestASettledPodHoldsWhatItWillHold(t *testing.T) {
 		}
 		offer, pod := OfferOf(node), oddPod(r)
 		pod.Annotations, pod.Status = map[string]string{}, v1.PodStatus{}
-		if !offer.Settles(pod) {
+		want := offer.Settled(pod)
+		if want == nil {
 			continue
 		}
 		settled++
-		want := offer.Holds(pod, nil)
+		if got := offer.Holds(pod, nil); !reflect.DeepEqual(got, want) {
+			t.Fatalf("seed %d: holds %+v without devices, and is to hold %+v\n%v\n%v", seed, got, want, node, pod)
+		}
 		_, n, _ := request.OfOne(pod)
 		var list []string
 		for _, i := range r.Perm(len(offer.m.gpus))[:n] {
@@ -73,7 +76,7 @@ func TestASettledPodHoldsWhatItWillHold(t *testing.T) {
 		}
 		pod.Annotations[api.AnnotationDevices] = `{"c":[` + strings.Join(list, ",") + `]}`
 		if got := offer.Holds(pod, nil); !reflect.DeepEqual(got, want) {
-			t.Fatalf("seed %d: holds %+v with devices, and %+v before\n%v\n%v", seed, got, want, node, pod)
+			t.Fatalf("seed %d: holds %+v with devices, and is to hold %+v\n%v\n%v", seed, got, want, node, pod)
 		}
 	}
 	if settled < 100 {

@@ -145,18 +145,29 @@ func (o *Offers) HeldOn(pod *v1.Pod, node string) []quota.Piece {
 		asked, _ := Asked(pod, &Offers{}, sharing.AllWays)
 		list = asked.Pieces
 	}
-	if n != nil && n.kind.Labels != "" {
-		for i := range list {
-			list[i].Labels = n.kind.Labels
-		}
+	if n != nil {
+		n.label(list)
 	}
 	return list
 }
 
-// Settles reports whether HeldOn says the same of a pod that goes to a node before devices are committed to it and after.
-func (o *Offers) Settles(pod *v1.Pod, node string) bool {
+// Settled returns what HeldOn says of a pod that goes to a node both before devices are committed to it and after, if that is the
+// same whichever they are; else nil.
+func (o *Offers) Settled(pod *v1.Pod, node string) []quota.Piece {
 	n := o.nodes[node]
-	return n != nil && n.offer.Settles(pod)
+	if n == nil {
+		return nil
+	}
+	list := n.offer.Settled(pod)
+	n.label(list)
+	return list
+}
+
+// label gives pieces the labels of a node that quotas name.
+func (n *offered) label(list []quota.Piece) {
+	for i := range list {
+		list[i].Labels = n.kind.Labels
+	}
 }
 
 // Asked returns what a pod asks for, and the kinds of GPUs that it may use, sorted; nil is that

@@ -18,8 +18,8 @@ type Reader struct {
 	Asks func(*v1.Pod) string
 	// Held is what a pod holds on its node; node may be nil.
 	Held func(pod *v1.Pod, node string) []quota.Piece
-	// Settles reports whether Held says the same of a pod before devices are committed to it and after; nil is that it may not.
-	Settles func(pod *v1.Pod, node string) bool
+	// Settled is Held where that does not depend on the devices that are committed to the pod later; nil if it may.
+	Settled func(pod *v1.Pod, node string) []quota.Piece
 	// Asked is what a pod asks for that may use GPUs in some ways, and the kinds of GPUs that it may
 	// use; nil is any.
 	Asked func(pod *v1.Pod, allowed sharing.Ways) (asked quota.Pod, kinds []quota.Kind)

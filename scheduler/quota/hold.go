@@ -47,11 +47,19 @@ func (q *Quota) Reserve(pod *v1.Pod, node string) {
 		return
 	}
 	defer q.mu.Unlock()
-	if q.pods[pod.UID] != nil || request.AsksForGPUs(pod) {
-		if q.hold(pod, node); q.read.Settles != nil && q.read.Settles(pod, node) {
-			q.settled[pod.UID] = node
-		}
+	if q.pods[pod.UID] == nil && !request.AsksForGPUs(pod) {
+		return
 	}
+	var held []quota.Piece
+	if q.read.Settled != nil {
+		held = q.read.Settled(pod, node)
+	}
+	if held == nil {
+		q.hold(pod, node)
+		return
+	}
+	q.holdPieces(pod, held)
+	q.settled[pod.UID] = node
 }
 
 // Unreserve takes back what Reserve has counted, unless the watch shows that the pod has

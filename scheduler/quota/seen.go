@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"berth.dev/berth/core/quota"
 	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/kube/request"
 )
@@ -194,13 +195,16 @@ func (q *Quota) drop(id string) {
 }
 
 // hold counts a pod that has a node, with mu held.
-func (q *Quota) hold(pod *v1.Pod, node string) {
+func (q *Quota) hold(pod *v1.Pod, node string) { q.holdPieces(pod, q.read.Held(pod, node)) }
+
+// holdPieces counts a pod that holds these, with mu held.
+func (q *Quota) holdPieces(pod *v1.Pod, held []quota.Piece) {
 	name := q.read.Queue(pod)
 	if name == "" {
 		q.book.Gone(string(pod.UID))
 		return
 	}
-	h := queues.Holder(pod, name, q.read.User(pod), q.read.Held(pod, node), q.Least)
+	h := queues.Holder(pod, name, q.read.User(pod), held, q.Least)
 	if q.read.Owner != nil {
 		h.Owner = q.read.Owner(pod)
 	}

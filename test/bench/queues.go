@@ -21,7 +21,7 @@ import (
 type queued struct {
 	nodes, pods     int
 	queues, waiting int // queues, and workloads that wait for quota meanwhile
-	rounds          int // of runs with queues and without, in turn; where there are several, also one of each other kind
+	rounds          int // of runs with queues and without, in turn; where there are several, also some of each other kind
 }
 
 func queuedSizes() []queued {
@@ -33,19 +33,27 @@ func queuedSizes() []queued {
 
 // The kinds of runs.
 const (
-	besideForeign = iota // without queues, beside as many pods of another scheduler: objects that cost the scheduler nothing but memory
+	withoutQueues = iota // beside as many pods that wait, for more GPUs than a node has
 	withQueues           // beside pods that wait for quota
-	withoutQueues        // and without others
+	besideForeign        // without queues, beside as many pods of another scheduler: objects that cost the scheduler nothing but memory
+	besideNone           // without queues, and without others
 	besideGated          // without queues, beside as many pods with a scheduling gate, as Kueue has them
-	besideOthers         // without queues, beside as many pods that ask for more GPUs than a node has
 	kinds
 )
 
-var kindNames = [kinds]string{"beside pods of another scheduler", "with queues", "alone", "beside gated pods", "beside others"}
+var kindNames = [kinds]string{"without queues", "with queues", "beside pods of another scheduler", "alone", "beside gated pods"}
+
+// Rest is measured in the first runs with queues and in those beside pods of another scheduler: so long that collections of
+// garbage, of which Go makes one every two minutes at least, fall into each of them.
+const (
+	restRuns  = 2
+	restsLong = 4 * restFor
+)
 
 // queueRun is one run. Times a pod are in milliseconds.
 type queueRun struct {
 	own, rate float64
+	rested    bool    // and these were measured:
 	rest      float64 // cores of the process at rest, before the pods came
 	parts     float64 // the same of its components alone, without the goroutines of the garbage collector
 	fill      time.Duration
@@ -54,8 +62,8 @@ type queueRun struct {
 
 // benchQueues measures what queues cost: the scheduler's CPU for each pod with a thousand
 // queues and ten thousand workloads that wait in them, against the same pods, which name queues that are not there, beside as many
-// of another scheduler. It also prints them alone, beside as many with a scheduling gate, and beside as many
-// that wait for GPUs. The page has each size as soon as it is measured.
+// that wait for GPUs. It also prints them alone, beside as many of another scheduler, and beside as many with a scheduling
+// gate. What is added at rest is compared with those of another scheduler, as these wait for nothing. The page has each size as soon as it is measured.
 func benchQueues(ctx context.Context, r *report, dir string) error {
 	for _, size := range queuedSizes() {
 		if r.nodes != 0 && r.nodes != size.nodes {
@@ -63,7 +71,7 @@ func benchQueues(ctx context.Context, r *report, dir string) error {
 		}
 		size.nodes, size.pods, size.queues, size.waiting = r.small(size.nodes), r.small(size.pods), r.small(size.queues), r.small(size.waiting)
 		runs, err := size.measure(ctx, r, dir)
-		if len(runs[besideForeign]) > 0 && len(runs[withQueues]) > 0 {
+		if len(runs[withoutQueues]) > 0 && len(runs[withQueues]) > 0 {
 			size.report(r, runs)
 			err = errors.Join(err, r.keep())
 		}
@@ -79,13 +87,17 @@ func (s *queued) measure(ctx context.Context, r *report, dir string) (runs *[kin
 	runs = &[kinds][]queueRun{}
 	var order []int
 	for i := range s.rounds {
-		order = append(order, []int{besideForeign, withQueues, besideForeign}[i%2:][:2]...) // each first in turn
+		order = append(order, []int{withoutQueues, withQueues, withoutQueues}[i%2:][:2]...) // each first in turn
+		if i+1 == restRuns {
+			order = append(order, slices.Repeat([]int{besideForeign}, restRuns)...)
+		}
 	}
 	if s.rounds > 1 {
-		order = append(order, withoutQueues, besideGated, besideOthers)
+		order = append(order, besideNone, besideGated)
 	}
 	for i, kind := range order {
-		one, err := s.run(ctx, r, filepath.Join(dir, fmt.Sprintf("%d-%d", s.nodes, i)), kind)
+		rests := (kind == withQueues || kind == besideForeign) && len(runs[kind]) < restRuns
+		one, err := s.run(ctx, r, filepath.Join(dir, fmt.Sprintf("%d-%d", s.nodes, i)), kind, rests)
 		if err != nil {
 			return runs, fmt.Errorf("%d nodes, run %d, %s: %w", s.nodes, i+1, kindNames[kind], err)
 		}
@@ -96,8 +108,8 @@ func (s *queued) measure(ctx context.Context, r *report, dir string) (runs *[kin
 	return runs, nil
 }
 
-// run creates pods while the scheduler runs, and measures until the last is bound.
-func (s *queued) run(ctx context.Context, r *report, dir string, kind int) (out queueRun, err error) {
+// run creates pods while the scheduler runs, and measures until the last is bound; with rests also before that.
+func (s *queued) run(ctx context.Context, r *report, dir string, kind int, rests bool) (out queueRun, err error) {
 	t, seen, err := observe(ctx, dir, ours, fmt.Sprintf("scale:%d", s.nodes), afterStart)
 	if err != nil {
 		return out, err
@@ -118,7 +130,7 @@ func (s *queued) run(ctx context.Context, r *report, dir string, kind int) (out 
 			}
 		}
 		_, _, err = create(ctx, t.client, others, creators)
-	case besideOthers:
+	case withoutQueues:
 		_, _, err = create(ctx, t.client, s.in("full", gpuPods("wait", s.waiting, 9)), creators)
 	}
 	if err != nil {
@@ -132,9 +144,10 @@ func (s *queued) run(ctx context.Context, r *report, dir string, kind int) (out 
 	if r.profiles != "" {
 		files = filepath.Join(r.profiles, fmt.Sprintf("queues-%d-%d", kind, s.nodes))
 	}
-	still, err := t.restQueued(ctx, files+"-rest", &out)
-	if err != nil {
-		return out, err
+	if rests {
+		if err := t.restQueued(ctx, files+"-rest", &out); err != nil {
+			return out, err
+		}
 	}
 	if err := t.collect(ctx); err != nil {
 		return out, err
@@ -154,7 +167,7 @@ func (s *queued) run(ctx context.Context, r *report, dir string, kind int) (out 
 		return out, err
 	}
 	out.own = shares["scheduler"].Seconds() * 1000 / float64(len(pods))
-	out.rate, out.busy = float64(len(pods))/used.wall.Seconds(), used.busy || still.busy
+	out.rate, out.busy = float64(len(pods))/used.wall.Seconds(), out.busy || used.busy
 	return out, nil
 }
 
@@ -179,24 +192,24 @@ func (t *trial) collect(ctx context.Context) error {
 }
 
 // restQueued measures a control plane at rest.
-func (t *trial) restQueued(ctx context.Context, files string, out *queueRun) (span, error) {
+func (t *trial) restQueued(ctx context.Context, files string, out *queueRun) error {
 	if err := t.collect(ctx); err != nil {
-		return span{}, err
+		return err
 	}
 	profile := startProfile(ctx, t.client, files)
-	still, err := t.still(ctx)
+	still, err := t.span(func(began time.Time) (time.Time, error) { return began.Add(restsLong), pause(ctx, restsLong) })
 	if err != nil {
-		return still, err
+		return err
 	}
 	shares, err := profile.shares()
 	if err != nil {
-		return still, err
+		return err
 	}
-	out.rest = still.cores()
+	out.rested, out.rest, out.busy = true, still.cores(), still.busy
 	for _, used := range shares {
 		out.parts += used.Seconds() / (time.Duration(len(profile.taken)) * slice).Seconds()
 	}
-	return still, nil
+	return nil
 }
 
 // fill creates queues with room for the pods, and workloads that wait in them.
@@ -254,45 +267,59 @@ func queueObject(name, parent string, gpus int) *unstructured.Unstructured {
 
 // report adds the figures of one size.
 func (s *queued) report(r *report, runs *[kinds][]queueRun) {
-	without, with := runs[besideForeign], runs[withQueues]
+	without, with := runs[withoutQueues], runs[withQueues]
 	at := fmt.Sprintf("%d nodes: ", s.nodes)
-	how := fmt.Sprintf("%d one-GPU pods on %d nodes of 8, created while the scheduler runs, beside %d of another scheduler; runs with queues and without in turn", s.pods, s.nodes, s.waiting)
-	of := func(runs []queueRun, value func(queueRun) float64) (out []float64) {
-		for _, one := range runs {
-			out = append(out, value(one))
-		}
-		return out
-	}
+	how := fmt.Sprintf("%d one-GPU pods on %d nodes of 8, created while the scheduler runs, beside %d that ask for more GPUs than a node has; runs with queues and without in turn", s.pods, s.nodes, s.waiting)
+	load := fmt.Sprintf("the same with %d queues in which %d workloads wait instead", s.queues, s.waiting)
 	busy := false
 	for _, one := range slices.Concat(runs[:]...) {
 		busy = busy || one.busy
 	}
-	own, rate, rest := func(q queueRun) float64 { return q.own }, func(q queueRun) float64 { return q.rate }, func(q queueRun) float64 { return 100 * q.rest }
-	parts := func(q queueRun) float64 { return 100 * q.parts }
-	median := func(runs []queueRun, value func(queueRun) float64) float64 {
-		return figure{values: of(runs, value)}.median()
-	}
-	load := fmt.Sprintf("the same with %d queues in which %d workloads wait instead", s.queues, s.waiting)
+	own, rate := func(q queueRun) float64 { return q.own }, func(q queueRun) float64 { return q.rate }
 	r.add(figure{what: at + "scheduler's own CPU a pod, no queues", values: of(without, own), unit: "ms", how: how})
 	r.add(figure{what: at + "scheduler's own CPU a pod, queues", values: of(with, own), unit: "ms", how: load})
 	r.add(figure{what: at + "scheduler's own CPU a pod, with queues against without", values: []float64{median(with, own) / median(without, own)}, unit: "times", aim: 1.05, busy: busy, how: "medians of the two above"})
-	for _, other := range []struct {
-		kind int
-		how  string
-	}{
-		{withoutQueues, "the same on a control plane with fewer objects"},
-		{besideGated, fmt.Sprintf("the same beside %d pods with a scheduling gate", s.waiting)},
-		{besideOthers, fmt.Sprintf("the same beside %d pods that ask for more GPUs than a node has", s.waiting)},
-	} {
-		if len(runs[other.kind]) > 0 {
-			r.add(figure{what: at + "scheduler's own CPU a pod, no queues, " + kindNames[other.kind], values: of(runs[other.kind], own), unit: "ms", how: other.how})
-			r.add(figure{what: at + "pods bound, no queues, " + kindNames[other.kind], values: of(runs[other.kind], rate), unit: "a second", wall: true, busy: busy, how: other.how})
-		}
-	}
 	r.add(figure{what: at + "pods bound, no queues", values: of(without, rate), unit: "a second", wall: true, busy: busy, how: how})
 	r.add(figure{what: at + "pods bound, queues", values: of(with, rate), unit: "a second", least: slices.Min(of(without, rate)), wall: true, busy: busy, how: load + "; the aim is the least of the runs without queues"})
-	r.add(figure{what: at + "components' CPU at rest, no queues", values: of(without, parts), unit: "% of a core", how: fmt.Sprintf("all components over %s, without the goroutines of the garbage collector, by profile", restFor)})
+	others := [kinds]string{
+		besideForeign: fmt.Sprintf("the same beside %d pods of another scheduler, which wait for nothing", s.waiting),
+		besideNone:    "the same on a control plane with fewer objects",
+		besideGated:   fmt.Sprintf("the same beside %d pods with a scheduling gate", s.waiting),
+	}
+	for kind := besideForeign; kind < kinds; kind++ {
+		how := others[kind]
+		if len(runs[kind]) > 0 {
+			r.add(figure{what: at + "scheduler's own CPU a pod, no queues, " + kindNames[kind], values: of(runs[kind], own), unit: "ms", how: how})
+			r.add(figure{what: at + "pods bound, no queues, " + kindNames[kind], values: of(runs[kind], rate), unit: "a second", wall: true, busy: busy, how: how})
+		}
+	}
+	s.reportRest(r, at, runs, busy)
+}
+
+// reportRest adds what is used at rest.
+func (s *queued) reportRest(r *report, at string, runs *[kinds][]queueRun, busy bool) {
+	awake := func(q queueRun) bool { return !q.rested }
+	without, with := slices.DeleteFunc(slices.Clone(runs[besideForeign]), awake), slices.DeleteFunc(slices.Clone(runs[withQueues]), awake)
+	if len(without) == 0 || len(with) == 0 {
+		return
+	}
+	load := fmt.Sprintf("the same with %d queues in which %d workloads wait instead", s.queues, s.waiting)
+	parts, rest := func(q queueRun) float64 { return 100 * q.parts }, func(q queueRun) float64 { return 100 * q.rest }
+	r.add(figure{what: at + "components' CPU at rest, no queues", values: of(without, parts), unit: "% of a core", how: fmt.Sprintf("all components over %s, without the goroutines of the garbage collector, by profile; beside %d pods of another scheduler", restsLong, s.waiting)})
 	r.add(figure{what: at + "what queues and those that wait add to the components at rest", values: []float64{median(with, parts) - median(without, parts)}, unit: "% of a core", aim: 1, busy: busy, how: load})
-	r.add(figure{what: at + "CPU at rest, no queues", values: of(without, rest), unit: "% of a core", how: fmt.Sprintf("the whole process over %s", restFor)})
+	r.add(figure{what: at + "CPU at rest, no queues", values: of(without, rest), unit: "% of a core", how: fmt.Sprintf("the whole process over %s", restsLong)})
 	r.add(figure{what: at + "what queues and those that wait add at rest", values: []float64{median(with, rest) - median(without, rest)}, unit: "% of a core", aim: 1, busy: busy, how: load})
+}
+
+// of is one value of each run.
+func of(runs []queueRun, value func(queueRun) float64) (out []float64) {
+	for _, one := range runs {
+		out = append(out, value(one))
+	}
+	return out
+}
+
+// median is that of one value of runs.
+func median(runs []queueRun, value func(queueRun) float64) float64 {
+	return figure{values: of(runs, value)}.median()
 }

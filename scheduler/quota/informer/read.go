@@ -38,7 +38,7 @@ func (w *Informer) Apply(list []*v1alpha1.Queue) {
 	}
 	w.perUser.Store(slices.ContainsFunc(list, func(q *v1alpha1.Queue) bool { return len(q.Spec.PerUser) > 0 || q.Spec.Order == v1alpha1.OrderFair }))
 	var specs []quota.Spec
-	read := queues.Reader{Queue: w.queue, User: w.user, Asks: w.userToAsk, Held: w.held, Settles: w.settles, Asked: w.asked, Kind: w.kind, Owner: w.owner, Line: w.line}
+	read := queues.Reader{Queue: w.queue, User: w.user, Asks: w.userToAsk, Held: w.held, Settled: w.settled, Asked: w.asked, Kind: w.kind, Owner: w.owner, Line: w.line}
 	if len(list) > 0 {
 		w.members = queues.NewMembers(list).In(queues.Around{Owners: w.owners.of, Kueue: w.kueue.Load})
 		w.asking = w.members.In(queues.Around{Owners: w.owners.find, Kueue: w.kueue.Load})
@@ -146,11 +146,14 @@ func (w *Informer) held(pod *v1.Pod, node string) []quota.Piece {
 	return w.offers.HeldOn(pod, cmp.Or(pod.Spec.NodeName, node))
 }
 
-// settles is Reader.Settles.
-func (w *Informer) settles(pod *v1.Pod, node string) bool {
+// settled is Reader.Settled.
+func (w *Informer) settled(pod *v1.Pod, node string) []quota.Piece {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.offers != nil && w.offers.Settles(pod, node)
+	if w.offers == nil {
+		return nil
+	}
+	return w.offers.Settled(pod, node)
 }
 
 // asked is Reader.Asked.

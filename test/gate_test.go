@@ -1,0 +1,146 @@
+package test
+
+import (
+	"bytes"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// How many tests that start a control plane run at once. Fewer leave cores idle, as such tests mostly wait; too many
+// ask about what has not come yet at each other's expense. So more than few begin only one by one, while the machine has CPU to spare.
+const (
+	few     = 3
+	many    = 8
+	spare   = 0.35            // of all cores
+	settled = 5 * time.Second // how long a control plane takes to start, and over what the spare is measured
+)
+
+// gate lets tests begin. What else runs on the machine counts as well, as it is the machine's idle time that decides.
+type gate struct {
+	mu      sync.Mutex
+	running int
+	looks   []look // of the machine, oldest first, not older than settled by more than one
+	last    time.Time
+}
+
+// look is the machine's CPU time at one moment, of all cores.
+type look struct {
+	at        time.Time
+	idle, all float64
+}
+
+var turns gate
+
+// enter waits until one more test may begin, and returns what to call at its end.
+func (g *gate) enter() (leave func()) {
+	for ; !g.tries(time.Now(), lookAt()); time.Sleep(time.Second / 2) {
+	}
+	return sync.OnceFunc(func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.running--
+	})
+}
+
+// takeTurn is enter for a test.
+func takeTurn(t *testing.T) {
+	t.Helper()
+	t.Cleanup(turns.enter())
+}
+
+// tries reports whether a test may begin now, and counts it then. times is what lookAt returns.
+func (g *gate) tries(now time.Time, times look) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	times.at = now
+	g.looks = append(g.looks, times)
+	for len(g.looks) > 2 && now.Sub(g.looks[1].at) >= settled {
+		g.looks = slices.Delete(g.looks, 0, 1)
+	}
+	first := g.looks[0]
+	idles := now.Sub(first.at) >= settled && now.Sub(g.last) >= settled && times.idle-first.idle >= spare*(times.all-first.all) && times.all > first.all
+	if g.running >= few && (g.running >= many || !idles) {
+		return false
+	}
+	g.running++
+	g.last = now
+	return true
+}
+
+// lookAt reads the machine's CPU time; where there is no /proc it has none.
+func lookAt() (l look) {
+	stat, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return l
+	}
+	line, _, _ := bytes.Cut(stat, []byte("\n"))
+	for i, field := range strings.Fields(string(line)) {
+		n, err := strconv.ParseFloat(field, 64)
+		switch {
+		case i == 0 || i > 8 || err != nil: // "cpu"; guests are counted with users
+			continue
+		case i == 4 || i == 5: // idle, and waiting for disks
+			l.idle += n
+		}
+		l.all += n
+	}
+	return l
+}
+
+func TestMoreBeginWhileTheMachineIdles(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	var times look
+	g := &gate{}
+	began := func(seconds int, idle float64) (n int) {
+		for range 2 * seconds {
+			now = now.Add(time.Second / 2)
+			times.idle, times.all = times.idle+idle*100, times.all+100
+			if g.tries(now, times) {
+				n++
+			}
+		}
+		return n
+	}
+	if n := began(1, 0); n != 2 {
+		t.Errorf("%d of the first two begin on a busy machine", n)
+	}
+	if n := began(60, 0.2); n != 1 || g.running != few {
+		t.Errorf("%d more begin on a busy machine, and %d run, want %d", n, g.running, few)
+	}
+	if n := began(11, 0.5); n != 2 {
+		t.Errorf("%d more begin in 11 s on one that idles by half, want one after each 5 s", n)
+	}
+	if n := began(60, 0.1); n != 0 {
+		t.Errorf("%d more begin when it is busy again", n)
+	}
+	if n := began(600, 0.9); n != many-few-2 || g.running != many {
+		t.Errorf("%d more begin on one that idles, and %d run, want %d", n, g.running, many)
+	}
+	g.running--
+	if n := began(1, 0); n != 0 {
+		t.Errorf("%d begin when one of many has ended on a busy machine", n)
+	}
+	if g.running = 1; began(1, 0) != 2 {
+		t.Error("those that are few wait on a busy machine")
+	}
+	none := &gate{running: few}
+	for range 100 {
+		if now = now.Add(time.Second); none.tries(now, look{}) {
+			t.Fatal("one more begins where it is not known whether the machine idles")
+		}
+	}
+}
+
+func TestTheMachineHasCPUTime(t *testing.T) {
+	if _, err := os.Stat("/proc/stat"); err != nil {
+		t.Skip("there is no /proc/stat here:", err)
+	}
+	if l := lookAt(); l.all <= 0 || l.idle < 0 || l.idle > l.all {
+		t.Errorf("CPU time %+v", l)
+	}
+}
