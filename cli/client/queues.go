@@ -65,8 +65,9 @@ func (c *Cluster) QueueSituation(ctx context.Context, o Options, list []*v1alpha
 		User: func(pod *v1.Pod) string { return user.CountedAs(request.UserOf(pod, owners)) },
 	}
 	s.Kueue = sync.OnceValue(func() bool {
-		runs, err := queues.KueueRuns(c.Discovery().ServerResourcesForGroupVersion)
-		return runs || err != nil // as the scheduler takes it
+		k := queues.NewKueue(c.Discovery().ServerResourcesForGroupVersion)
+		k.Ask()
+		return k.Runs()
 	})
 	lines := sync.OnceValue(func() queues.LinePriorities { return linePriorities(ctx, api) })
 	s.Line = func(o metav1.Object) *int32 { return lines().Of(o, owners) }

@@ -33,6 +33,8 @@ const (
 	gather    = 500 * time.Millisecond // how long changes are gathered before they are written
 	heartbeat = 30 * time.Second       // how often it is written that the meter is there
 	again     = 5 * time.Second        // after how long a write that failed is tried again
+
+	servedAgain = time.Minute // until Kueue runs, how often it is asked whether it does
 )
 
 // Options says what a meter keeps, and what it counts as stranded.
@@ -178,8 +180,11 @@ func (m *Meter) first(ctx context.Context, s *source) error {
 		err = follow(ctx, m, s, &v1.Node{}, m.tally.node, m.tally.nodeGone)
 	}
 	if err == nil && s.queues {
+		if certain, _ := s.kueue.Ask(); !certain {
+			go s.kueue.Follow(ctx, func(time.Time) time.Duration { return servedAgain }, m.poke)
+		}
 		err = followAll(ctx, m, s, &v1alpha1.Queue{}, func(all []*v1alpha1.Queue) {
-			m.tally.queues, m.tally.members = all, queues.NewMembers(all).In(queues.Around{Owners: m.tally.owners, Kueue: func() bool { return s.kueue }})
+			m.tally.queues, m.tally.members = all, queues.NewMembers(all).In(queues.Around{Owners: m.tally.owners, Kueue: s.kueue.Runs})
 			m.tally.offers.Count(all)
 			m.tally.traceQueues(all)
 		})
@@ -301,5 +306,5 @@ type source struct {
 	writer client.Client // of how budgets stand
 	queues bool          // the API server has Queues
 	books  bool          // and PriceBooks
-	kueue  bool          // and LocalQueues, as Kueue runs
+	kueue  *queues.Kueue
 }

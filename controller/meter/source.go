@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeobject "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -57,13 +58,18 @@ func newSource(cfg *rest.Config) (*source, error) {
 	if s.gauges, err = newGauges(cfg, web, reader); err != nil {
 		return nil, err
 	}
-	for resource, has := range map[schema.GroupVersionResource]*bool{v1alpha1.Queues: &s.queues, v1alpha1.PriceBooks: &s.books, queues.LocalQueues: &s.kueue} {
+	for resource, has := range map[schema.GroupVersionResource]*bool{v1alpha1.Queues: &s.queues, v1alpha1.PriceBooks: &s.books} {
 		_, err := mapper.KindFor(resource)
 		if err != nil && !meta.IsNoMatchError(err) {
 			return nil, fmt.Errorf("ask whether the cluster has %s: %w", resource.Resource, err)
 		}
 		*has = err == nil
 	}
+	asks, err := discovery.NewDiscoveryClientForConfigAndClient(cfg, web)
+	if err != nil {
+		return nil, fmt.Errorf("ask what is served: %w", err)
+	}
+	s.kueue = queues.NewKueue(asks.ServerResourcesForGroupVersion)
 	return s, nil
 }
 

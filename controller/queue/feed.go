@@ -76,7 +76,7 @@ type feed struct {
 	resumables map[string]client.Object     // Jobs and training jobs, by UID
 	classes    map[string]*schedulingv1.PriorityClass
 	lines      queues.LinePriorities // nil: they have not changed
-	kueue      bool                  // it runs
+	kueue      bool                  // it runs, or that is not known
 }
 
 // follow watches what queues count, until its stop is called or ctx ends, and returns when
@@ -121,7 +121,7 @@ func (c *controller) follow(ctx context.Context) (*feed, error) {
 		return nil, fmt.Errorf("watch what queues count: %w", context.Cause(ctx))
 	}
 	go f.followLines(ctx, watched, c.client.RESTMapper())
-	go f.followKueue(ctx, c.client.RESTMapper())
+	f.followKueue(ctx, queues.NewKueue(c.served))
 	f.followTraining(ctx, watched, c.client.RESTMapper())
 	return f, nil
 }
@@ -191,8 +191,8 @@ func (f *feed) drain(t *tally) {
 	if f.lines != nil {
 		t.lines = f.lines
 	}
-	if f.kueue && !t.kueue {
-		t.kueue, t.stale = true, true
+	if f.kueue != t.kueue {
+		t.kueue, t.stale = f.kueue, true
 	}
 	for uid, p := range f.pods {
 		t.setPod(uid, p)

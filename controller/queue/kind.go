@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -51,7 +52,13 @@ func Kind(o Options) runtime.Kind {
 				&v1alpha1.Queue{}: {Transform: cache.TransformStripManagedFields(), UnsafeDisableDeepCopy: &shared},
 			}}
 		},
-		Add: func(mgr manager.Manager, _ runtime.ModeSource) error { return mgr.Add(newController(mgr, o)) },
+		Add: func(mgr manager.Manager, _ runtime.ModeSource) error {
+			asks, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+			if err != nil {
+				return fmt.Errorf("ask what is served: %w", err)
+			}
+			return mgr.Add(newController(mgr, asks.ServerResourcesForGroupVersion, o))
+		},
 	}
 }
 
@@ -59,6 +66,7 @@ func Kind(o Options) runtime.Kind {
 type controller struct {
 	informers cache.Cache // with Queues
 	open      func() (cache.Cache, error)
+	served    func(groupVersion string) (*metav1.APIResourceList, error) // by the API server
 	client    client.Client
 	events    events.EventRecorder
 	now       func() time.Time
@@ -79,9 +87,9 @@ type controller struct {
 	given   given
 }
 
-func newController(mgr manager.Manager, o Options) *controller {
+func newController(mgr manager.Manager, served func(groupVersion string) (*metav1.APIResourceList, error), o Options) *controller {
 	c := &controller{
-		informers: mgr.GetCache(), client: mgr.GetClient(), events: mgr.GetEventRecorder(Name), now: o.Now, room: cmp.Or(o.Room, NewRoom()),
+		informers: mgr.GetCache(), client: mgr.GetClient(), events: mgr.GetEventRecorder(Name), now: o.Now, served: served, room: cmp.Or(o.Room, NewRoom()),
 		wake: make(chan struct{}, 1), owners: runtime.NewOwners(mgr.GetAPIReader()),
 		open: func() (cache.Cache, error) {
 			return cache.New(mgr.GetConfig(), cache.Options{

@@ -55,15 +55,18 @@ func (f *feed) followLines(ctx context.Context, watched cache.Cache, mapper meta
 	}
 }
 
-// followKueue notes when Kueue runs: that its LocalQueues are served.
-func (f *feed) followKueue(ctx context.Context, mapper meta.RESTMapper) {
-	if _, ok := served(ctx, mapper, queues.LocalQueueKinds...); !ok {
-		return
+// followKueue notes whether Kueue runs, now and until ctx ends.
+func (f *feed) followKueue(ctx context.Context, k *queues.Kueue) {
+	note := func() {
+		f.mu.Lock()
+		f.kueue = k.Runs()
+		f.mu.Unlock()
+		f.poke()
 	}
-	f.mu.Lock()
-	f.kueue = true
-	f.mu.Unlock()
-	f.poke()
+	certain, _ := k.Ask()
+	if note(); !certain {
+		go k.Follow(ctx, func(time.Time) time.Duration { return servedAgain }, note)
+	}
 }
 
 // served waits until one of some kinds is served, and returns it. ok is false when ctx has ended.

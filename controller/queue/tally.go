@@ -28,7 +28,7 @@ type tally struct {
 	suspended  map[string]*queues.Suspended // that wait for their turn, by UID
 	classes    map[string]*schedulingv1.PriorityClass
 	lines      queues.LinePriorities
-	kueue      bool // it runs
+	kueue      bool // it runs, or that is not known
 	defaults   queues.DefaultClasses
 	book       *quota.Book
 	usage      quota.Usage

@@ -3,12 +3,9 @@ package queues
 import (
 	"fmt"
 	"maps"
-	"slices"
 
 	v1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/kube/request"
@@ -133,29 +130,4 @@ func NamesOther(was, now metav1.Object) bool {
 		}
 	}
 	return false
-}
-
-// LocalQueues are Kueue's, in one of its versions. Kueue runs where they are served.
-var LocalQueues = schema.GroupVersionResource{Group: "kueue.x-k8s.io", Resource: "localqueues"} //nolint:gochecknoglobals // a constant
-
-// LocalQueueKinds are their kinds, the newest version first.
-var LocalQueueKinds = []schema.GroupVersionKind{
-	{Group: "kueue.x-k8s.io", Version: "v1beta2", Kind: "LocalQueue"},
-	{Group: "kueue.x-k8s.io", Version: "v1beta1", Kind: "LocalQueue"},
-}
-
-// KueueRuns reports whether Kueue runs, by what an API server says that it serves in a version of a group, as discovery
-// asks it.
-func KueueRuns(served func(groupVersion string) (*metav1.APIResourceList, error)) (bool, error) {
-	for _, kind := range LocalQueueKinds {
-		list, err := served(kind.GroupVersion().String())
-		switch {
-		case apierrors.IsNotFound(err):
-		case err != nil:
-			return false, fmt.Errorf("ask whether Kueue runs: %w", err)
-		case slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == LocalQueues.Resource }):
-			return true, nil
-		}
-	}
-	return false, nil
 }

@@ -1,15 +1,12 @@
 package queues_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/api"
@@ -139,37 +136,5 @@ func TestAPodNamesTheQueueOfItsObject(t *testing.T) {
 	queues.NameAs(own, object)
 	if diff := cmp.Diff(says(api.LabelKAIQueue+"=mine"), own); diff != "" {
 		t.Errorf("a pod that names one -want +got\n%s", diff)
-	}
-}
-
-func TestWhetherKueueRuns(t *testing.T) {
-	missing := apierrors.NewNotFound(schema.GroupResource{}, "")
-	local := &metav1.APIResourceList{APIResources: []metav1.APIResource{{Name: "workloads"}, {Name: "localqueues"}}}
-	for _, tt := range []struct {
-		name   string
-		served map[string]any
-		want   bool
-		fails  bool
-	}{
-		{"in its newest version", map[string]any{"kueue.x-k8s.io/v1beta2": local}, true, false},
-		{"in an older one", map[string]any{"kueue.x-k8s.io/v1beta1": local}, true, false},
-		{"its priorities alone", map[string]any{"kueue.x-k8s.io/v1beta2": &metav1.APIResourceList{APIResources: []metav1.APIResource{{Name: "workloadpriorityclasses"}}}}, false, false},
-		{"nothing", nil, false, false},
-		{"an API server that does not answer", map[string]any{"kueue.x-k8s.io/v1beta2": errors.New("no")}, false, true},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			got, err := queues.KueueRuns(func(version string) (*metav1.APIResourceList, error) {
-				switch is := tt.served[version].(type) {
-				case *metav1.APIResourceList:
-					return is, nil
-				case error:
-					return nil, is
-				}
-				return nil, missing
-			})
-			if got != tt.want || (err != nil) != tt.fails {
-				t.Errorf("it runs: %v, %v", got, err)
-			}
-		})
 	}
 }

@@ -34,7 +34,7 @@ type Informer struct {
 	owners  *owners
 	perUser atomic.Bool // some queue counts users
 	lines   atomic.Pointer[queues.LinePriorities]
-	kueue   atomic.Bool // Kueue runs, or that is not known
+	kueue   *queues.Kueue // nil where no API server is asked
 
 	startLines func() // called once, when there are Queues; nil: none are followed
 	hasLines   sync.Once

@@ -40,8 +40,8 @@ func (w *Informer) Apply(list []*v1alpha1.Queue) {
 	var specs []quota.Spec
 	read := queues.Reader{Queue: w.queue, User: w.user, Asks: w.userToAsk, Held: w.held, Settled: w.settled, Asked: w.asked, Kind: w.kind, Owner: w.owner, Line: w.line}
 	if len(list) > 0 {
-		w.members = queues.NewMembers(list).In(queues.Around{Owners: w.owners.of, Kueue: w.kueue.Load})
-		w.asking = w.members.In(queues.Around{Owners: w.owners.find, Kueue: w.kueue.Load})
+		w.members = queues.NewMembers(list).In(queues.Around{Owners: w.owners.of, Kueue: w.kueue.Runs})
+		w.asking = w.members.In(queues.Around{Owners: w.owners.find, Kueue: w.kueue.Runs})
 		if defaults, _ := queues.NewDefaultClasses(list, func(string) bool { return true }); len(defaults) > 0 {
 			read.Default = func(pod *v1.Pod) string { return defaults.Of(pod, w.atCreation(pod)) }
 		}
@@ -67,7 +67,7 @@ func (w *Informer) situation() *queues.Situation {
 	}
 	spaces, _ := w.namespaces.List(labels.Everything()) // a store of this process
 	return &queues.Situation{
-		Queues: list, Namespaces: spaces, User: w.user, Least: w.quota.Least, Owners: w.owners.of, Kueue: w.kueue.Load,
+		Queues: list, Namespaces: spaces, User: w.user, Least: w.quota.Least, Owners: w.owners.of, Kueue: w.kueue.Runs,
 		Line: func(o metav1.Object) *int32 {
 			if lines := w.lines.Load(); lines != nil {
 				return lines.Of(o, w.owners.of)

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
@@ -49,6 +48,7 @@ func Watch(ctx context.Context, h fwk.Handle, q *schedulerquota.Quota) error {
 	q.Register()
 	w := New(q, factory.Core().V1().Nodes().Lister(), factory.Core().V1().Namespaces().Lister())
 	w.known, q.Situation = q.AwaitQueues(), w.situation
+	w.kueue = queues.NewKueue(h.ClientSet().Discovery().ServerResourcesForGroupVersion)
 	looks := cache.ResourceEventHandlerFuncs{
 		AddFunc: func(now any) { w.changedIf(nil, now) }, UpdateFunc: w.changedIf, DeleteFunc: w.gone,
 	}
@@ -65,12 +65,12 @@ func Watch(ctx context.Context, h fwk.Handle, q *schedulerquota.Quota) error {
 		w.known()
 		return err
 	}
-	go w.follow(ctx, client, h.ClientSet().Discovery(), pods.HasSynced)
+	go w.follow(ctx, client, pods.HasSynced)
 	return nil
 }
 
 // follow reads Queues from when they are served, until ctx ends.
-func (w *Informer) follow(ctx context.Context, client dynamic.Interface, served discovery.ServerResourcesInterface, pods cache.InformerSynced) {
+func (w *Informer) follow(ctx context.Context, client dynamic.Interface, pods cache.InformerSynced) {
 	log := klog.FromContext(ctx)
 	if !cache.WaitForCacheSync(ctx.Done(), pods) {
 		return
@@ -120,8 +120,8 @@ func (w *Informer) follow(ctx context.Context, client dynamic.Interface, served 
 	if !cache.WaitForCacheSync(ctx.Done(), registered.HasSynced) {
 		return
 	}
-	if !w.findKueue(served) {
-		go w.followKueue(ctx, served)
+	if certain, _ := w.kueue.Ask(); !certain {
+		go w.kueue.Follow(ctx, pause, w.changed)
 	}
 	w.startLines = func() { go w.followLines(ctx, client) }
 	w.mu.Lock()
