@@ -13,8 +13,8 @@ import (
 )
 
 // Kueue is what is known of whether Kueue runs in a cluster: that its LocalQueues are served. What carries its label is left to it
-// then. Until it is known that it does not run it is taken to run, as no pod may be in two lines. It is safe for concurrent use. A nil
-// Kueue does not run.
+// then. Until it is known that it does not run it is taken to run, as no pod may be in two lines; while the API server does not answer,
+// what was known before is kept. It is safe for concurrent use. A nil Kueue does not run.
 type Kueue struct {
 	served func(groupVersion string) (*metav1.APIResourceList, error)
 	absent atomic.Bool // it is known that it does not run
@@ -32,8 +32,11 @@ func (k *Kueue) Runs() bool { return k != nil && !k.absent.Load() }
 // Ask asks the API server. It reports whether Kueue certainly runs, and whether Runs returns something else than before.
 func (k *Kueue) Ask() (certain, changed bool) {
 	certain, err := k.ask()
-	absent := !certain && err == nil
-	return certain, k.absent.Swap(absent) != absent
+	if err != nil {
+		return false, false
+	}
+	was := k.absent.Swap(!certain)
+	return certain, was == certain
 }
 
 // ask reports whether LocalQueues are served in one of their versions.

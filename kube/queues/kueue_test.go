@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,7 +22,7 @@ type discovered struct {
 	serves map[string]string
 }
 
-func (d *discovered) ask(groupVersion string) (*metav1.APIResourceList, error) {
+func (d discovered) ask(groupVersion string) (*metav1.APIResourceList, error) {
 	name, there := d.serves[groupVersion]
 	switch {
 	case d.fails:
@@ -34,7 +35,7 @@ func (d *discovered) ask(groupVersion string) (*metav1.APIResourceList, error) {
 
 func TestWhetherKueueRuns(t *testing.T) {
 	const newer, older = "kueue.x-k8s.io/v1beta2", "kueue.x-k8s.io/v1beta1"
-	k := queues.NewKueue((&discovered{}).ask)
+	k := queues.NewKueue(discovered{}.ask)
 	if !k.Runs() {
 		t.Error("Kueue does not run before that is known")
 	}
@@ -62,8 +63,9 @@ func TestWhetherKueueRuns(t *testing.T) {
 // TestKueueIsFollowedUntilItRuns has an API server fail, be without Kueue, fail again, and get it.
 func TestKueueIsFollowedUntilItRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		api := &discovered{fails: true}
-		k := queues.NewKueue(api.ask)
+		var api atomic.Pointer[discovered]
+		api.Store(&discovered{fails: true})
+		k := queues.NewKueue(func(version string) (*metav1.APIResourceList, error) { return api.Load().ask(version) })
 		k.Ask()
 		var said []bool
 		var waits []time.Duration
@@ -76,9 +78,12 @@ func TestKueueIsFollowedUntilItRuns(t *testing.T) {
 			}, func() { said = append(said, k.Runs()) })
 		}()
 		for _, now := range []discovered{{}, {}, {fails: true}, {serves: map[string]string{"kueue.x-k8s.io/v1beta1": "localqueues"}}} {
-			*api = now
+			api.Store(&now)
 			time.Sleep(time.Second)
 			synctest.Wait()
+			if now.fails && k.Runs() {
+				t.Error("it is no longer known that Kueue does not run when the API server does not answer once")
+			}
 		}
 		<-ended
 		if want := []bool{false, true}; !slices.Equal(said, want) {
