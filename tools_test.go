@@ -1,6 +1,7 @@
 package berth_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -271,5 +272,42 @@ esac
 	}
 	if args, err := os.ReadFile(started); err != nil || string(args) != "up\n" {
 		t.Errorf("berth was started with %q, %v", args, err)
+	}
+}
+
+// TestAnotherAptGetIsWaitedFor runs tools/debian.sh with a program in place of apt-get: it finds a lock twice, or fails for another reason.
+func TestAnotherAptGetIsWaitedFor(t *testing.T) {
+	for _, tt := range []struct {
+		name, says string
+		fails      int // how often it fails before it works
+		works      bool
+		asked      string
+	}{
+		{"a lock that another apt-get holds", "E: Could not get lock /var/lib/apt/lists/lock. It is held by process 7 (apt-get)", 2, true, "update update update install"},
+		{"a package that does not exist", "E: Unable to locate package runc", 1000, false, "update"},
+		{"a lock that is never released", "E: Unable to lock directory /var/lib/apt/lists/", 1000, false, strings.TrimSpace(strings.Repeat("update ", 120))},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			programs := map[string]string{
+				"sleep":   "exit 0",
+				"apt-get": fmt.Sprintf("echo $1 >>%[1]s/asked\n[ $(wc -l <%[1]s/asked) -gt %[2]d ] || { echo '%[3]s' >&2; exit 100; }", dir, tt.fails, tt.says),
+			}
+			for name, text := range programs {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text+"\n"), 0o700); err != nil { //nolint:gosec // it is run
+					t.Fatal(err)
+				}
+			}
+			cmd := exec.Command("sh", "tools/debian.sh", "install", "runc")
+			cmd.Env = append(os.Environ(), "PATH="+dir+string(filepath.ListSeparator)+os.Getenv("PATH"))
+			out, err := cmd.CombinedOutput()
+			if (err == nil) != tt.works || !tt.works && !strings.Contains(string(out), tt.says) {
+				t.Errorf("%v:\n%s", err, out)
+			}
+			asked, err := os.ReadFile(filepath.Join(dir, "asked"))
+			if got := strings.Join(strings.Fields(string(asked)), " "); err != nil || got != tt.asked {
+				t.Errorf("apt-get was asked for %q, want %q (%v)", got, tt.asked, err)
+			}
+		})
 	}
 }

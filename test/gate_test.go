@@ -20,7 +20,7 @@ const (
 	settled = 5 * time.Second // how long a control plane takes to start, and over what the spare is measured
 )
 
-// gate lets tests begin. What else runs on the machine counts as well, as it is the machine's idle time that decides.
+// gate lets tests begin. Other programs of the machine count as well: its idle time decides.
 type gate struct {
 	mu      sync.Mutex
 	running int

@@ -10,6 +10,5 @@ if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
 	exit 0
 fi
 echo "  installing $want for the test of a real Jupyter server" >&2
-export DEBIAN_FRONTEND=noninteractive
-{ apt-get update -q && apt-get install -q -y --no-install-recommends $want; } >/dev/null 2>&1 ||
+sh "$(dirname "$0")/debian.sh" install $want ||
 	echo "the test of a real Jupyter server is left out: apt-get install $want did not work" >&2

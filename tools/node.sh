@@ -20,15 +20,12 @@ left() {
 if ! command -v runc >/dev/null; then
 	command -v apt-get >/dev/null || left "they need runc"
 	echo "  installing runc for the tests on a real node" >&2
-	export DEBIAN_FRONTEND=noninteractive
-	{ apt-get update -q && apt-get install -q -y --no-install-recommends runc; } >/dev/null 2>&1 ||
-		left "apt-get install runc did not work"
+	sh tools/debian.sh install runc || left "apt-get install runc did not work"
 fi
 learn() { /usr/bin/python3 -c 'import sklearn' 2>/dev/null; }
 if ! learn && command -v apt-get >/dev/null; then
 	echo "  installing python3-sklearn for the test of a real model" >&2
-	export DEBIAN_FRONTEND=noninteractive
-	{ apt-get update -q && apt-get install -q -y --no-install-recommends python3-sklearn; } >/dev/null 2>&1 || true
+	sh tools/debian.sh install python3-sklearn || true
 fi
 learn || echo "  the test of a real model on a real node is left out: it needs python3-sklearn" >&2
 flags=${1-$(make -s ldflags)}

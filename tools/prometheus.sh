@@ -13,9 +13,10 @@ fi
 echo "  unpacking Debian's prometheus for the tests with a real Prometheus" >&2
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
+tools=$PWD/tools
 bring() {
 	cd "$folder"
-	apt-get download -q prometheus || { apt-get update -q && apt-get download -q prometheus; }
+	apt-get download -q prometheus || sh "$tools/debian.sh" download prometheus
 	dpkg-deb -x prometheus_*.deb .
 	usr/bin/promtool --version
 }

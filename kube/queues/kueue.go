@@ -12,8 +12,8 @@ import (
 	"berth.dev/berth/internal/pause"
 )
 
-// Kueue is what is known of whether Kueue runs in a cluster: that its LocalQueues are served. What carries its label is left to it
-// then. Until it is known that it does not run it is taken to run, as no pod may be in two lines; while the API server does not answer,
+// Kueue is what is known of whether Kueue runs in a cluster: that its LocalQueues are served. Then objects with its
+// label are left to it. Until it is known that it does not run it is taken to run, as no pod may be in two lines; while the API server does not answer,
 // what was known before is kept. It is safe for concurrent use. A nil Kueue does not run.
 type Kueue struct {
 	served func(groupVersion string) (*metav1.APIResourceList, error)

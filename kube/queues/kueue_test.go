@@ -82,15 +82,15 @@ func TestKueueIsFollowedUntilItRuns(t *testing.T) {
 			time.Sleep(time.Second)
 			synctest.Wait()
 			if now.fails && k.Runs() {
-				t.Error("it is no longer known that Kueue does not run when the API server does not answer once")
+				t.Error("an API server that does not answer once makes Kueue run")
 			}
 		}
 		<-ended
 		if want := []bool{false, true}; !slices.Equal(said, want) {
-			t.Errorf("it is said to run %v, want %v", said, want)
+			t.Errorf("Kueue is said to run %v, want %v", said, want)
 		}
 		if want := []time.Duration{0, time.Second, 2 * time.Second, 3 * time.Second}; !slices.Equal(waits, want) {
-			t.Errorf("it waits after %v, want after %v", waits, want)
+			t.Errorf("Follow waits after %v, want after %v", waits, want)
 		}
 	})
 }

@@ -163,7 +163,7 @@ func (o *Offers) Settled(pod *v1.Pod, node string) []quota.Piece {
 	return list
 }
 
-// label gives pieces the labels of a node that quotas name.
+// label sets the labels of a node that quotas name on pieces.
 func (n *offered) label(list []quota.Piece) {
 	for i := range list {
 		list[i].Labels = n.kind.Labels

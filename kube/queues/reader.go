@@ -53,3 +53,14 @@ func (r *Reader) PriorityInLine(o metav1.Object) *int32 {
 	}
 	return r.Line(o)
 }
+
+// Reserved returns what a pod holds that gets a node, and whether it holds that whichever devices are committed to it.
+func (r *Reader) Reserved(pod *v1.Pod, node string) (held []quota.Piece, settled bool) {
+	if r.Settled != nil {
+		held = r.Settled(pod, node)
+	}
+	if held != nil {
+		return held, true
+	}
+	return r.Held(pod, node), false
+}

@@ -50,20 +50,13 @@ func (q *Quota) Reserve(pod *v1.Pod, node string) {
 	if q.pods[pod.UID] == nil && !request.AsksForGPUs(pod) {
 		return
 	}
-	var held []quota.Piece
-	if q.read.Settled != nil {
-		held = q.read.Settled(pod, node)
+	held, settled := q.read.Reserved(pod, node)
+	if q.hold(pod, held); settled {
+		q.settled[pod.UID] = node
 	}
-	if held == nil {
-		q.hold(pod, node)
-		return
-	}
-	q.holdPieces(pod, held)
-	q.settled[pod.UID] = node
 }
 
-// Unreserve takes back what Reserve has counted, unless the watch shows that the pod has
-// a node.
+// Unreserve takes back what Reserve has counted, unless the watch shows that the pod has a node.
 func (q *Quota) Unreserve(pod *v1.Pod) {
 	if !q.On() {
 		return

@@ -27,7 +27,7 @@ func (q *Quota) Seen(pod *v1.Pod) {
 	}
 	var moved *v1.Pod // to another queue
 	q.changeIf(func() (counts bool) {
-		if ended(pod) {
+		if request.Ended(pod) {
 			return q.forget(pod.UID)
 		}
 		was := q.pods[pod.UID]
@@ -36,7 +36,7 @@ func (q *Quota) Seen(pod *v1.Pod) {
 		switch {
 		case q.book == nil:
 		case pod.Spec.NodeName != "":
-			q.hold(pod, pod.Spec.NodeName)
+			q.hold(pod, q.read.Held(pod, pod.Spec.NodeName))
 			return true
 		case was != nil && q.works[pod.UID] != "" && q.read.Queue(was) != q.read.Queue(pod):
 			id := q.works[pod.UID]
@@ -61,26 +61,17 @@ func (q *Quota) holdsAsBefore(was, now *v1.Pod) bool {
 	if queues.CountAlike(was, now) || q.boundAsReserved(was, now) {
 		return true
 	}
-	leaves := was.DeletionTimestamp == nil && now.DeletionTimestamp != nil
-	if q.book == nil || now.Spec.NodeName == "" || ended(now) || leaves || !q.runs(was, now) {
-		return false
-	}
-	q.version++ // it may be a victim now, or none any longer
-	return true
-}
-
-func ended(pod *v1.Pod) bool {
-	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
+	leaves := was.DeletionTimestamp == nil && now.DeletionTimestamp != nil || request.Ended(now)
+	return q.book != nil && now.Spec.NodeName != "" && !leaves && q.runs(was, now)
 }
 
 // boundAsReserved reports whether a pod was bound to the node on which Reserve has counted it, and nothing is to be counted otherwise. mu is held.
 func (q *Quota) boundAsReserved(was, now *v1.Pod) bool {
-	node, settled := q.settled[now.UID]
-	if !settled || now.Spec.NodeName == "" {
-		return false
+	node := q.settled[now.UID]
+	if now.Spec.NodeName != "" {
+		delete(q.settled, now.UID)
 	}
-	delete(q.settled, now.UID)
-	return node == now.Spec.NodeName && queues.BoundAlike(was, now)
+	return node != "" && node == now.Spec.NodeName && queues.BoundAlike(was, now)
 }
 
 // runs notes how far a pod is that holds the same as before, with mu held; ok is false where it may hold
@@ -94,6 +85,7 @@ func (q *Quota) runs(was, now *v1.Pod) (ok bool) {
 		h.Owner = q.read.Owner(now)
 	}
 	q.book.Hold(&h)
+	q.version++ // it may be a victim now
 	return true
 }
 
@@ -106,9 +98,7 @@ func (q *Quota) Gone(uid types.UID) {
 		}
 		return q.forget(uid)
 	})
-	if lead != nil {
-		q.wake([]*v1.Pod{lead})
-	}
+	q.wake([]*v1.Pod{lead})
 }
 
 // unmix takes the gang of a pod out of its line if it waits because its pods were of several
@@ -194,11 +184,8 @@ func (q *Quota) drop(id string) {
 	delete(q.called, id)
 }
 
-// hold counts a pod that has a node, with mu held.
-func (q *Quota) hold(pod *v1.Pod, node string) { q.holdPieces(pod, q.read.Held(pod, node)) }
-
-// holdPieces counts a pod that holds these, with mu held.
-func (q *Quota) holdPieces(pod *v1.Pod, held []quota.Piece) {
+// hold counts a pod that has a node and holds these, with mu held.
+func (q *Quota) hold(pod *v1.Pod, held []quota.Piece) {
 	name := q.read.Queue(pod)
 	if name == "" {
 		q.book.Gone(string(pod.UID))

@@ -44,7 +44,7 @@ func (q *Quota) SetQueues(specs []quota.Spec, read queues.Reader) {
 		for _, pod := range q.pods {
 			switch {
 			case pod.Spec.NodeName != "":
-				q.hold(pod, pod.Spec.NodeName)
+				q.hold(pod, q.read.Held(pod, pod.Spec.NodeName))
 			case q.allowed[pod.UID] != nil: // it may wait for room, and may use other nodes now
 				call = append(call, pod)
 			case more && q.asked[queues.Workload(pod)] == nil && q.asked[string(pod.UID)] == nil:

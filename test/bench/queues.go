@@ -63,7 +63,7 @@ type queueRun struct {
 // benchQueues measures what queues cost: the scheduler's CPU for each pod with a thousand
 // queues and ten thousand workloads that wait in them, against the same pods, which name queues that are not there, beside as many
 // that wait for GPUs. It also prints them alone, beside as many of another scheduler, and beside as many with a scheduling
-// gate. What is added at rest is compared with those of another scheduler, as these wait for nothing. The page has each size as soon as it is measured.
+// gate. Rest is compared with that beside those of another scheduler, as these wait for nothing. The page has each size as soon as it is measured.
 func benchQueues(ctx context.Context, r *report, dir string) error {
 	for _, size := range queuedSizes() {
 		if r.nodes != 0 && r.nodes != size.nodes {
