@@ -10,4 +10,7 @@ if [ ! -e bin/kubectl ] || [ ! -e bin/jq ]; then
 	echo "  building bin/kubectl and bin/jq in the background; bin/clients.log shows the progress" >&2
 fi
 nice -n 19 sh tools/build.sh "$flags" clients >bin/clients.log 2>&1 &
+# It runs in the process of this script, and says how long it took from here on.
+BERTH_UP_BEGAN=$(date +%s%N)
+export BERTH_UP_BEGAN
 exec bin/berth up

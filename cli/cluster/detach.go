@@ -21,6 +21,10 @@ import (
 // nanoseconds since 1970.
 const childVariable = "BERTH_UP_CHILD"
 
+// beganVariable is set by a script in whose process the program runs: that process is older than the command. Its
+// value is as that of childVariable.
+const beganVariable = "BERTH_UP_BEGAN"
+
 // childPipe is the file on which that process tells its parent what happens.
 const childPipe = 3
 
@@ -38,6 +42,11 @@ type report struct {
 func began() time.Time {
 	if ns, err := strconv.ParseInt(os.Getenv(childVariable), 10, 64); err == nil {
 		return time.Unix(0, ns)
+	}
+	if ns, err := strconv.ParseInt(os.Getenv(beganVariable), 10, 64); err == nil {
+		if at := time.Unix(0, ns); time.Since(at) >= 0 && time.Since(at) < time.Minute {
+			return at
+		}
 	}
 	return processStart()
 }
