@@ -286,6 +286,7 @@ func TestAnotherAptGetIsWaitedFor(t *testing.T) {
 	}{
 		{"a lock that another apt-get holds", "E: Could not get lock /var/lib/apt/lists/lock. It is held by process 7 (apt-get)", 2, true, "update update update install"},
 		{"a package that does not exist", "E: Unable to locate package runc", 1000, false, "update"},
+		{"an account that may not lock", "E: Could not open lock file /var/lib/apt/lists/lock - open (13: Permission denied) E: Unable to lock directory /var/lib/apt/lists/", 1000, false, "update"},
 		{"a lock that is never released", "E: Unable to lock directory /var/lib/apt/lists/", 1000, false, strings.TrimSpace(strings.Repeat("update ", 120))},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -12,7 +12,7 @@ trap 'rm -f "$log"' EXIT
 tries=120
 while ! { apt-get update -q && apt-get "$what" -q "$@"; } >"$log" 2>&1; do
 	tries=$((tries - 1))
-	if [ "$tries" = 0 ] || ! grep -qE 'Could not get lock|Unable to (lock|acquire)' "$log"; then
+	if [ "$tries" = 0 ] || ! grep -qE 'Could not get lock|Unable to (lock|acquire)' "$log" || grep -qE 'Permission denied|are you root' "$log"; then
 		tail -n 3 "$log" >&2
 		exit 1
 	fi
