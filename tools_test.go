@@ -296,9 +296,7 @@ func TestAnotherAptGetIsWaitedFor(t *testing.T) {
 				"apt-get": fmt.Sprintf("echo $1 >>%[1]s/asked\n[ $(wc -l <%[1]s/asked) -gt %[2]d ] || { echo '%[3]s' >&2; exit 100; }", dir, tt.fails, tt.says),
 			}
 			for name, text := range programs {
-				if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text+"\n"), 0o700); err != nil { //nolint:gosec // it is run
-					t.Fatal(err)
-				}
+				write(t, filepath.Join(dir, name), "#!/bin/sh\n"+text+"\n")
 			}
 			cmd := exec.Command("sh", "tools/debian.sh", "install", "runc")
 			cmd.Env = append(os.Environ(), "PATH="+dir+string(filepath.ListSeparator)+os.Getenv("PATH"))

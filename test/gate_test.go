@@ -1,14 +1,12 @@
 package test
 
 import (
-	"bytes"
-	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"berth.dev/berth/test/machine"
 )
 
 // How many tests that start a control plane run at once. Fewer leave cores idle, as such tests mostly wait; too many
@@ -28,17 +26,22 @@ type gate struct {
 	last    time.Time
 }
 
-// look is the machine's CPU time at one moment, of all cores.
+// look is the machine's CPU time at one moment.
 type look struct {
-	at        time.Time
-	idle, all float64
+	at    time.Time
+	times machine.Times
 }
 
 var turns gate
 
 // enter waits until one more test may begin, and returns what to call at its end.
 func (g *gate) enter() (leave func()) {
-	for ; !g.tries(time.Now(), lookAt()); time.Sleep(time.Second / 2) {
+	for {
+		times, _ := machine.CPU() // none where it cannot be read: then few run
+		if g.tries(time.Now(), times) {
+			break
+		}
+		time.Sleep(time.Second / 2)
 	}
 	return sync.OnceFunc(func() {
 		g.mu.Lock()
@@ -53,17 +56,17 @@ func takeTurn(t *testing.T) {
 	t.Cleanup(turns.enter())
 }
 
-// tries reports whether a test may begin now, and counts it then. times is what lookAt returns.
-func (g *gate) tries(now time.Time, times look) bool {
+// tries reports whether a test may begin now, and counts it then.
+func (g *gate) tries(now time.Time, times machine.Times) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	times.at = now
-	g.looks = append(g.looks, times)
+	g.looks = append(g.looks, look{now, times})
 	for len(g.looks) > 2 && now.Sub(g.looks[1].at) >= settled {
 		g.looks = slices.Delete(g.looks, 0, 1)
 	}
 	first := g.looks[0]
-	idles := now.Sub(first.at) >= settled && now.Sub(g.last) >= settled && times.idle-first.idle >= spare*(times.all-first.all) && times.all > first.all
+	part, known := times.Since(first.times).Idles()
+	idles := now.Sub(first.at) >= settled && now.Sub(g.last) >= settled && known && part >= spare
 	if g.running >= few && (g.running >= many || !idles) {
 		return false
 	}
@@ -72,34 +75,14 @@ func (g *gate) tries(now time.Time, times look) bool {
 	return true
 }
 
-// lookAt reads the machine's CPU time; where there is no /proc it has none.
-func lookAt() (l look) {
-	stat, err := os.ReadFile("/proc/stat")
-	if err != nil {
-		return l
-	}
-	line, _, _ := bytes.Cut(stat, []byte("\n"))
-	for i, field := range strings.Fields(string(line)) {
-		n, err := strconv.ParseFloat(field, 64)
-		switch {
-		case i == 0 || i > 8 || err != nil: // "cpu"; guests are counted with users
-			continue
-		case i == 4 || i == 5: // idle, and waiting for disks
-			l.idle += n
-		}
-		l.all += n
-	}
-	return l
-}
-
 func TestMoreBeginWhileTheMachineIdles(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
-	var times look
+	var times machine.Times
 	g := &gate{}
 	began := func(seconds int, idle float64) (n int) {
 		for range 2 * seconds {
 			now = now.Add(time.Second / 2)
-			times.idle, times.all = times.idle+idle*100, times.all+100
+			times.Idle, times.All = times.Idle+time.Duration(idle*float64(time.Second)), times.All+time.Second
 			if g.tries(now, times) {
 				n++
 			}
@@ -133,17 +116,8 @@ func TestMoreBeginWhileTheMachineIdles(t *testing.T) {
 	}
 	none := &gate{running: few}
 	for range 100 {
-		if now = now.Add(time.Second); none.tries(now, look{}) {
+		if now = now.Add(time.Second); none.tries(now, machine.Times{}) {
 			t.Fatal("one more begins where it is not known whether the machine idles")
 		}
-	}
-}
-
-func TestTheMachineHasCPUTime(t *testing.T) {
-	if _, err := os.Stat("/proc/stat"); err != nil {
-		t.Skip("there is no /proc/stat here:", err)
-	}
-	if l := lookAt(); l.all <= 0 || l.idle < 0 || l.idle > l.all {
-		t.Errorf("CPU time %+v", l)
 	}
 }

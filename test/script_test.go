@@ -71,8 +71,8 @@ func scripts(t *testing.T) []string {
 
 // TestScripts runs every script under script/. One that starts a control plane
 // says `up FLEET`; a gate lets few run at once, since each has a whole one, and more while the machine idles.
-// All tests of this package go through it, so none waits for the last of another:
-// but TestChaos, whose schedulers keep leases, has a part of its own in tools/test.sh.
+// All tests of this package go through it, so none waits for the last of another.
+// TestChaos is a separate part in tools/test.sh, as its schedulers keep leases.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	runScripts(t, usual, testscript.Params{Files: scripts(t)})

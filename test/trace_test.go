@@ -1,17 +1,16 @@
 package test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"berth.dev/berth/test/machine"
 )
 
 // trace is the file that BERTH_TEST_TRACE names, to which scripts append what their steps took: a line
@@ -51,25 +50,9 @@ func tracedPlane(script, state string, from time.Time) {
 	}
 	var s struct{ PID int }
 	if json.Unmarshal(raw, &s) == nil && s.PID > 0 {
-		traced(script, "plane", from, cpuOf(s.PID), 0, state)
+		used, _ := machine.ProcessCPU(s.PID) // 0 of one that has ended
+		traced(script, "plane", from, used, 0, state)
 	}
-}
-
-// cpuOf is what a process has used of the CPU, where there is /proc.
-func cpuOf(pid int) time.Duration {
-	const tick = time.Second / 100
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0
-	}
-	_, rest, _ := bytes.Cut(stat, []byte(") "))
-	fields := strings.Fields(string(rest))
-	if len(fields) < 13 {
-		return 0
-	}
-	user, _ := strconv.Atoi(fields[11])
-	system, _ := strconv.Atoi(fields[12])
-	return time.Duration(user+system) * tick
 }
 
 // used is what a command that has ended has used of the CPU.

@@ -93,7 +93,7 @@ func Read(s *Situation) *Count {
 		}
 	}
 	for _, pod := range s.Pods {
-		if !request.AsksForGPUs(pod) || pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
+		if !request.AsksForGPUs(pod) || request.Ended(pod) {
 			continue
 		}
 		if pod.Spec.NodeName == "" {

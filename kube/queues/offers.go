@@ -133,7 +133,7 @@ func (o *Offers) Held(pod *v1.Pod) []quota.Piece { return o.HeldOn(pod, pod.Spec
 
 // HeldOn is Held for a pod that goes to a node.
 func (o *Offers) HeldOn(pod *v1.Pod, node string) []quota.Piece {
-	if pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
+	if request.Ended(pod) {
 		return nil
 	}
 	var list []quota.Piece

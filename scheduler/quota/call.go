@@ -13,21 +13,20 @@ const trial = 30 * time.Second
 
 // change does what may let others go on, and calls them.
 func (q *Quota) change(do func()) {
-	q.changeIf(func() bool {
+	q.changeIf(func() (bool, *v1.Pod) {
 		do()
-		return true
+		return true, nil
 	})
 }
 
-// changeIf is change where do reports whether anything that pods hold has changed.
-func (q *Quota) changeIf(do func() bool) {
+// changeIf is change where do reports whether anything that pods hold has changed, and who else is to be called; nil is none.
+func (q *Quota) changeIf(do func() (changed bool, also *v1.Pod)) {
 	q.mu.Lock()
-	changed := do()
-	var call []*v1.Pod
+	changed, also := do()
 	if changed {
 		q.version++
 	}
-	call = q.next()
+	call := append(q.next(), also)
 	q.mu.Unlock()
 	q.wake(call)
 }

@@ -128,7 +128,7 @@ func (p *player) settle() {
 	}
 }
 
-// place binds a pod, and lets it run: both are seen. Sometimes it is of another queue, or of another gang, by then.
+// place binds a pod, and lets it run: both are seen. Sometimes its queue, its user, or its node is another by then.
 func (p *player) place(pod *v1.Pod) {
 	bound := pod.DeepCopy()
 	if bound.Spec.NodeName = "n"; p.chance.IntN(4) > 0 {

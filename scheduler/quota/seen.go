@@ -25,10 +25,9 @@ func (q *Quota) Seen(pod *v1.Pod) {
 	if was == nil && !request.AsksForGPUs(pod) {
 		return
 	}
-	var moved *v1.Pod // to another queue
-	q.changeIf(func() (counts bool) {
+	q.changeIf(func() (changed bool, moved *v1.Pod) {
 		if request.Ended(pod) {
-			return q.forget(pod.UID)
+			return q.forget(pod.UID), nil
 		}
 		was := q.pods[pod.UID]
 		q.pods[pod.UID] = pod
@@ -37,22 +36,17 @@ func (q *Quota) Seen(pod *v1.Pod) {
 		case q.book == nil:
 		case pod.Spec.NodeName != "":
 			q.hold(pod, q.read.Held(pod, pod.Spec.NodeName))
-			return true
+			return true, nil
 		case was != nil && q.works[pod.UID] != "" && q.read.Queue(was) != q.read.Queue(pod):
 			id := q.works[pod.UID]
 			q.book.Leave(id)
 			q.drop(id)
-			moved = pod
-			return true
+			return true, pod
 		case was != nil && queues.NamesOther(was, pod):
 			moved = q.unmix(pod)
-			return moved != nil
 		}
-		return false
+		return moved != nil, moved
 	})
-	if moved != nil {
-		q.wake([]*v1.Pod{moved})
-	}
 }
 
 // holdsAsBefore notes a pod that holds, or asks for, the same as before: then no other may go on because of it. It
@@ -91,14 +85,12 @@ func (q *Quota) runs(was, now *v1.Pod) (ok bool) {
 
 // Gone takes a pod that is deleted.
 func (q *Quota) Gone(uid types.UID) {
-	var lead *v1.Pod
-	q.changeIf(func() bool {
+	q.changeIf(func() (changed bool, lead *v1.Pod) {
 		if pod := q.pods[uid]; pod != nil && q.book != nil {
 			lead = q.unmix(pod)
 		}
-		return q.forget(uid)
+		return q.forget(uid), lead
 	})
-	q.wake([]*v1.Pod{lead})
 }
 
 // unmix takes the gang of a pod out of its line if it waits because its pods were of several

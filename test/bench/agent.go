@@ -17,6 +17,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/test/machine"
 )
 
 // What the agent's node is like, and how often things are measured.
@@ -178,7 +180,7 @@ func (a *agentUnderTest) used() (d time.Duration, mb float64, err error) {
 		return 0, 0, err
 	}
 	for _, pid := range all {
-		c, err := cpu(pid)
+		c, err := machine.ProcessCPU(pid)
 		if err != nil {
 			return 0, 0, err
 		}

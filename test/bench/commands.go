@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"berth.dev/berth/test/machine"
 )
 
 // manifestsName stands for the file of 100 Jobs, Deployments, and Pods, none of which start: all GPUs are held.
@@ -126,7 +128,7 @@ func (s *largeCluster) measure(ctx context.Context, args []string, code int) (u 
 	cmd := exec.CommandContext(ctx, program(), args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig)
 	cmd.Stdout = io.Discard
-	served, err := cpu(s.server.Process.Pid)
+	served, err := machine.ProcessCPU(s.server.Process.Pid)
 	if err != nil {
 		return u, err
 	}
@@ -155,7 +157,7 @@ func (s *largeCluster) measure(ctx context.Context, args []string, code int) (u 
 		return u, fmt.Errorf("exit code %d: %w", cmd.ProcessState.ExitCode(), err)
 	}
 	used := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	now, err := cpu(s.server.Process.Pid)
+	now, err := machine.ProcessCPU(s.server.Process.Pid)
 	if err != nil {
 		return u, err
 	}

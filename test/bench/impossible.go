@@ -75,7 +75,7 @@ func (t *trial) atRest(ctx context.Context, e *ender) (out resting, err error) {
 	if err := t.quiet(ctx); err != nil {
 		return out, err
 	}
-	still, err := t.still(ctx)
+	still, err := t.still(ctx, restFor)
 	if err != nil {
 		return out, err
 	}
@@ -83,9 +83,9 @@ func (t *trial) atRest(ctx context.Context, e *ender) (out resting, err error) {
 	return resting{still.cores(), moving.cores(), still.busy || moving.busy}, err
 }
 
-// still measures while nothing is done.
-func (t *trial) still(ctx context.Context) (span, error) {
-	return t.span(func(began time.Time) (time.Time, error) { return began.Add(restFor), pause(ctx, restFor) })
+// still measures for d while nothing is done.
+func (t *trial) still(ctx context.Context, d time.Duration) (span, error) {
+	return t.span(func(began time.Time) (time.Time, error) { return began.Add(d), pause(ctx, d) })
 }
 
 // cores is how many cores the process used on average.
@@ -96,7 +96,7 @@ func (s span) cores() float64 { return s.process.Seconds() / s.wall.Seconds() }
 func (t *trial) quiet(ctx context.Context) error {
 	const look = 5 * time.Second
 	for below, end := 0, time.Now().Add(5*time.Minute); below < 3 && time.Now().Before(end); {
-		s, err := t.span(func(began time.Time) (time.Time, error) { return began.Add(look), pause(ctx, look) })
+		s, err := t.still(ctx, look)
 		if err != nil {
 			return err
 		}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"berth.dev/berth/test/machine"
 )
 
 // benchJobs runs the controllers as a process of their own and measures its private memory before and after many training jobs are created.
@@ -37,7 +39,7 @@ func benchJobs(ctx context.Context, r *report, dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	used, err := cpu(s.cmd.Process.Pid)
+	used, err := machine.ProcessCPU(s.cmd.Process.Pid)
 	if err != nil {
 		return err
 	}
@@ -58,7 +60,7 @@ func benchJobs(ctx context.Context, r *report, dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	now, err := cpu(s.cmd.Process.Pid)
+	now, err := machine.ProcessCPU(s.cmd.Process.Pid)
 	if err != nil {
 		return err
 	}

@@ -11,47 +11,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"berth.dev/berth/test/machine"
 )
-
-// tick is the unit of CPU times in /proc: USER_HZ, 100 on Linux.
-const tick = 10 * time.Millisecond
-
-// cpu is the user and system time of a process so far (proc(5), fields 14, 15).
-func cpu(pid int) (time.Duration, error) {
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, err
-	}
-	_, rest, _ := strings.Cut(string(raw), ") ")
-	f := strings.Fields(rest)
-	user, err1 := strconv.ParseInt(f[11], 10, 64)
-	system, err2 := strconv.ParseInt(f[12], 10, 64)
-	if err1 != nil || err2 != nil {
-		return 0, fmt.Errorf("/proc/%d/stat: %q", pid, raw)
-	}
-	return time.Duration(user+system) * tick, nil
-}
-
-// machineCPU is the time all processors were not idle so far (/proc/stat, all
-// columns but idle and iowait; guest time is part of user time).
-func machineCPU() (time.Duration, error) {
-	raw, err := os.ReadFile("/proc/stat")
-	if err != nil {
-		return 0, err
-	}
-	line, _, _ := strings.Cut(string(raw), "\n")
-	var sum int64
-	for i, f := range strings.Fields(line)[1:9] {
-		n, err := strconv.ParseInt(f, 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("/proc/stat: %w", err)
-		}
-		if i != 3 && i != 4 {
-			sum += n
-		}
-	}
-	return time.Duration(sum) * tick, nil
-}
 
 // memory is a process's resident memory in MB (10^6 bytes).
 func memory(pid int) (float64, error) { return statusMB(pid, "VmRSS:") }
@@ -111,7 +73,7 @@ func up(dir, fleet string, more ...string) (*plane, error) {
 	if err := json.Unmarshal(out, &p); err != nil {
 		return nil, fmt.Errorf("berth up printed %q: %w", out, err)
 	}
-	if p.ready, err = cpu(p.PID); err != nil {
+	if p.ready, err = machine.ProcessCPU(p.PID); err != nil {
 		return nil, err
 	}
 	_, _, p.busy, err = watch.stop(p.ready)
@@ -148,12 +110,12 @@ type stopwatch struct {
 }
 
 func startWatch() (stopwatch, error) {
-	all, err := machineCPU()
+	times, err := machine.CPU()
 	if err != nil {
 		return stopwatch{}, err
 	}
-	self, err := cpu(os.Getpid())
-	return stopwatch{time.Now(), all, self}, err
+	self, err := machine.ProcessCPU(os.Getpid())
+	return stopwatch{time.Now(), times.All - times.Idle, self}, err
 }
 
 // stop returns the wall time, the CPU of the machine, and whether something

@@ -197,7 +197,7 @@ func (t *trial) restQueued(ctx context.Context, files string, out *queueRun) err
 		return err
 	}
 	profile := startProfile(ctx, t.client, files)
-	still, err := t.span(func(began time.Time) (time.Time, error) { return began.Add(restsLong), pause(ctx, restsLong) })
+	still, err := t.still(ctx, restsLong)
 	if err != nil {
 		return err
 	}
@@ -286,9 +286,8 @@ func (s *queued) report(r *report, runs *[kinds][]queueRun) {
 		besideNone:    "the same on a control plane with fewer objects",
 		besideGated:   fmt.Sprintf("the same beside %d pods with a scheduling gate", s.waiting),
 	}
-	for kind := besideForeign; kind < kinds; kind++ {
-		how := others[kind]
-		if len(runs[kind]) > 0 {
+	for kind, how := range others {
+		if how != "" && len(runs[kind]) > 0 {
 			r.add(figure{what: at + "scheduler's own CPU a pod, no queues, " + kindNames[kind], values: of(runs[kind], own), unit: "ms", how: how})
 			r.add(figure{what: at + "pods bound, no queues, " + kindNames[kind], values: of(runs[kind], rate), unit: "a second", wall: true, busy: busy, how: how})
 		}

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"time"
+
+	"berth.dev/berth/test/machine"
 )
 
 const (
@@ -25,10 +27,10 @@ func benchRest(_ context.Context, r *report, dir string) error {
 	defer without.down(true) //nolint:errcheck // the same
 	time.Sleep(settles)
 	measure := func() (a, b time.Duration, err error) {
-		if a, err = cpu(with.PID); err != nil {
+		if a, err = machine.ProcessCPU(with.PID); err != nil {
 			return 0, 0, err
 		}
-		b, err = cpu(without.PID)
+		b, err = machine.ProcessCPU(without.PID)
 		return a, b, err
 	}
 	a, b, err := measure()

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"time"
+
+	"berth.dev/berth/test/machine"
 )
 
 // idleFor is how long idle CPU is measured; it spans whole lease periods.
@@ -26,12 +28,12 @@ func benchScale(_ context.Context, r *report, dir string) error {
 			return err
 		}
 		time.Sleep(30 * time.Second)
-		before, err := cpu(p.PID)
+		before, err := machine.ProcessCPU(p.PID)
 		if err != nil {
 			return err
 		}
 		time.Sleep(idleFor)
-		after, err := cpu(p.PID)
+		after, err := machine.ProcessCPU(p.PID)
 		if err != nil {
 			return err
 		}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"time"
+
+	"berth.dev/berth/test/machine"
 )
 
 // backlog is a size at which both schedulers work off pods that were all there
@@ -117,7 +119,7 @@ type span struct {
 // span measures fn, which is told when it began and says when what it measures
 // ended.
 func (t *trial) span(fn func(began time.Time) (ended time.Time, err error)) (s span, err error) {
-	before, err := cpu(t.PID)
+	before, err := machine.ProcessCPU(t.PID)
 	if err != nil {
 		return s, err
 	}
@@ -129,7 +131,7 @@ func (t *trial) span(fn func(began time.Time) (ended time.Time, err error)) (s s
 	if err != nil {
 		return s, err
 	}
-	after, err := cpu(t.PID)
+	after, err := machine.ProcessCPU(t.PID)
 	if err != nil {
 		return s, err
 	}

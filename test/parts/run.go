@@ -14,6 +14,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"berth.dev/berth/test/machine"
 )
 
 // result is what became of a part.
@@ -37,13 +39,14 @@ type runner struct {
 	out     io.Writer
 	results []result
 	began   time.Time
-	load    string // load average before
-	busy    cpuTime
+	load    string        // load average before
+	used    machine.Times // by all of the machine, when it began
 }
 
 // run runs all parts, until one fails or ctx ends, and reports whether one failed.
 func (r *runner) run(ctx context.Context, parts []part) (failed bool) {
-	r.began, r.load, r.busy = time.Now(), loadAverage(), readCPU()
+	r.began, r.load = time.Now(), loadAverage()
+	r.used, _ = machine.CPU() // elsewhere than on Linux it is unknown
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	for _, stage := range stages(parts) {
@@ -131,7 +134,7 @@ func (r *runner) table() string {
 			fmt.Fprintf(&b, "%8s  %6s  %s\n", "", "", line)
 		}
 	}
-	fmt.Fprintf(&b, "%8.0f  %6s  all, on %d cores%s; load average at the start: %s\n", time.Since(r.began).Seconds(), "", runtime.NumCPU(), r.busy.since(readCPU()), r.load)
+	fmt.Fprintf(&b, "%8.0f  %6s  all, on %d cores%s; load average at the start: %s\n", time.Since(r.began).Seconds(), "", runtime.NumCPU(), busy(r.used), r.load)
 	return b.String()
 }
 
@@ -143,31 +146,12 @@ func loadAverage() string {
 	return "unknown"
 }
 
-// cpuTime is what the machine's cores have done since it started, in ticks.
-type cpuTime struct{ all, idle float64 }
-
-// readCPU reads the first line of /proc/stat, see proc_stat(5). Elsewhere than on Linux
-// the result is zero.
-func readCPU() (c cpuTime) {
-	raw, _ := os.ReadFile("/proc/stat")
-	line, _, _ := strings.Cut(string(raw), "\n")
-	for i, f := range strings.Fields(line) {
-		n, err := strconv.ParseFloat(f, 64)
-		if err != nil || i > 8 { // guests' time is in the user's, too
-			continue
-		}
-		c.all += n
-		if i == 4 || i == 5 { // idle, iowait
-			c.idle += n
-		}
-	}
-	return c
-}
-
-// since says how busy the machine was from c to now, or nothing where that is unknown.
-func (c cpuTime) since(now cpuTime) string {
-	if now.all <= c.all {
+// busy says how busy the machine was since an earlier time, or nothing where that is unknown.
+func busy(since machine.Times) string {
+	now, _ := machine.CPU() // elsewhere than on Linux it is unknown
+	idle, ok := now.Since(since).Idles()
+	if !ok {
 		return ""
 	}
-	return fmt.Sprintf(", %.0f %% busy", 100*(1-(now.idle-c.idle)/(now.all-c.all)))
+	return fmt.Sprintf(", %.0f %% busy", 100*(1-idle))
 }
