@@ -6,10 +6,38 @@ import (
 	"testing"
 )
 
-func TestTheLiveHeapIsKnown(t *testing.T) {
+func TestTheRuntimeTellsOfCollections(t *testing.T) {
 	runtime.GC() // there may have been none yet
-	if live() == 0 {
-		t.Error("live() = 0: the runtime does not tell what the last collection found in use")
+	if got := collected(); got.live == 0 || got.cycles == 0 || got.cpu == 0 {
+		t.Errorf("collected() = %+v: the runtime does not tell what collections found in use, how many there were, or what they took", got)
+	}
+}
+
+func TestCollectionsOfALargeHeapAreFewer(t *testing.T) {
+	const live = 800 // MB
+	for _, c := range []struct {
+		name            string
+		cost, allocates float64 // seconds of a collection, and MB a second
+		want            int     // percent in the end
+	}{
+		{"collections that take 1 % of a core stay", 0.5, 4, 25},
+		{"those that take 5 % come so seldom that they take 2", 2.5, 4, 62},
+		{"a heap does not more than double", 10, 10, 100},
+	} {
+		p := pace{growth: Growth{Resting: 25, Busy: func(uint64) int { return 50 }, BusyShare: 2, RestShare: 1}, percent: 25}
+		now, garbage := collections{cycles: 3, cpu: 7}, 0.0
+		for range 2000 {
+			if garbage += c.allocates; garbage >= live*float64(p.percent)/100 {
+				garbage, now.cycles, now.cpu = 0, now.cycles+1, now.cpu+c.cost
+			}
+			p.next(0, now)
+		}
+		if p.percent < c.want-3 || p.percent > c.want+3 {
+			t.Errorf("%s: %d %% in the end, want %d", c.name, p.percent, c.want)
+		}
+		if p.next(0, now); p.busy {
+			t.Errorf("%s: it counts as busy", c.name)
+		}
 	}
 }
 
@@ -35,7 +63,7 @@ func TestTargetsFollowTheLoad(t *testing.T) {
 		}
 		was := p.percent
 		for _, share := range c.shares {
-			percent, changed, rest := p.next(share, c.live)
+			percent, changed, rest := p.next(share, collections{live: c.live})
 			if changed != (percent != was) {
 				t.Errorf("%s: changed = %v from %d to %d", c.name, changed, was, percent)
 			}

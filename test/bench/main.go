@@ -34,7 +34,9 @@ func parts() []part {
 		{"urgent", "An urgent pod behind a backlog", benchUrgent},
 		{"gang", "A gang", benchGang},
 		{"shapes", "Gangs of every shape", benchShapes},
-		{"queues", "Pods of a thousand queues", benchQueues},
+		{"queues", "Pods of a thousand queues, 500 nodes", benchQueues(queuedSmall())},
+		{"queues-large", "Pods of a thousand queues, 5,000 nodes", benchQueues(queuedLarge())},
+		{"queues-rest", "A thousand queues at rest", benchQueuesRest},
 		{"training", "Training jobs", benchTraining},
 		{"jobs", "The controllers beside training jobs", benchJobs},
 		{"fractions", "Halves of GPUs", benchFractions},
@@ -63,7 +65,7 @@ func main() {
 	only := flag.String("only", "", "comma-separated parts: "+strings.Join(names, ",")+"; empty is all. The page keeps what it says of the others")
 	out := flag.String("out", "docs/benchmarks.md", "page to write; - is stdout, with nothing of what was measured before")
 	divide := flag.Int("divide", 1, "divide nodes and pods of the scheduler's parts by this, to try a part out; writes to stdout, and reaches no aim")
-	nodes := flag.Int("nodes", 0, "of schedule, only the backlog on so many nodes; writes to stdout")
+	nodes := flag.Int("nodes", 0, "of schedule and queues-rest, only so many nodes; writes to stdout")
 	profiles := flag.String("profiles", "", "folder to keep CPU profiles in")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -24,11 +24,12 @@ type queued struct {
 	rounds          int // of runs with queues and without, in turn; where there are several, also some of each other kind
 }
 
-func queuedSizes() []queued {
-	return []queued{
-		{nodes: 500, pods: 4000, queues: 1000, waiting: 10000, rounds: 5},
-		{nodes: 5000, pods: 10000, queues: 1000, waiting: 10000, rounds: 5},
-	}
+// The sizes.
+func queuedSmall() queued {
+	return queued{nodes: 500, pods: 4000, queues: 1000, waiting: 10000, rounds: 5}
+}
+func queuedLarge() queued {
+	return queued{nodes: 5000, pods: 10000, queues: 1000, waiting: 10000, rounds: 5}
 }
 
 // The kinds of runs.
@@ -43,19 +44,9 @@ const (
 
 var kindNames = [kinds]string{"without queues", "with queues", "beside pods of another scheduler", "alone", "beside gated pods"}
 
-// Rest is measured in the first runs with queues and in those beside pods of another scheduler: so long that collections of
-// garbage, of which Go makes one every two minutes at least, fall into each of them.
-const (
-	restRuns  = 2
-	restsLong = 4 * restFor
-)
-
 // queueRun is one run. Times a pod are in milliseconds.
 type queueRun struct {
 	own, rate float64
-	rested    bool    // and these were measured:
-	rest      float64 // cores of the process at rest, before the pods came
-	parts     float64 // the same of its components alone, without the goroutines of the garbage collector
 	fill      time.Duration
 	busy      bool
 }
@@ -63,23 +54,22 @@ type queueRun struct {
 // benchQueues measures what queues cost: the scheduler's CPU for each pod with a thousand
 // queues and ten thousand workloads that wait in them, against the same pods, which name queues that are not there, beside as many
 // that wait for GPUs. It also prints them alone, beside as many of another scheduler, and beside as many with a scheduling
-// gate. Rest is compared with that beside those of another scheduler, as these wait for nothing. The page has each size as soon as it is measured.
-func benchQueues(ctx context.Context, r *report, dir string) error {
-	for _, size := range queuedSizes() {
-		if r.nodes != 0 && r.nodes != size.nodes {
-			continue
-		}
-		size.nodes, size.pods, size.queues, size.waiting = r.small(size.nodes), r.small(size.pods), r.small(size.queues), r.small(size.waiting)
+// gate.
+func benchQueues(size queued) func(ctx context.Context, r *report, dir string) error {
+	return func(ctx context.Context, r *report, dir string) error {
+		size := size.small(r)
 		runs, err := size.measure(ctx, r, dir)
 		if len(runs[withoutQueues]) > 0 && len(runs[withQueues]) > 0 {
 			size.report(r, runs)
-			err = errors.Join(err, r.keep())
 		}
-		if err != nil {
-			return err
-		}
+		return err
 	}
-	return nil
+}
+
+// small is a size that may only try a part out.
+func (s queued) small(r *report) queued {
+	s.nodes, s.pods, s.queues, s.waiting = r.small(s.nodes), r.small(s.pods), r.small(s.queues), r.small(s.waiting)
+	return s
 }
 
 // measure does the runs of one size, and returns those that it has where one fails.
@@ -88,16 +78,15 @@ func (s *queued) measure(ctx context.Context, r *report, dir string) (runs *[kin
 	var order []int
 	for i := range s.rounds {
 		order = append(order, []int{withoutQueues, withQueues, withoutQueues}[i%2:][:2]...) // each first in turn
-		if i+1 == restRuns {
-			order = append(order, slices.Repeat([]int{besideForeign}, restRuns)...)
+		if i == 1 {
+			order = append(order, besideForeign, besideForeign)
 		}
 	}
 	if s.rounds > 1 {
 		order = append(order, besideNone, besideGated)
 	}
 	for i, kind := range order {
-		rests := (kind == withQueues || kind == besideForeign) && len(runs[kind]) < restRuns
-		one, err := s.run(ctx, r, filepath.Join(dir, fmt.Sprintf("%d-%d", s.nodes, i)), kind, rests)
+		one, err := s.run(ctx, r, filepath.Join(dir, fmt.Sprintf("%d-%d", s.nodes, i)), kind)
 		if err != nil {
 			return runs, fmt.Errorf("%d nodes, run %d, %s: %w", s.nodes, i+1, kindNames[kind], err)
 		}
@@ -108,18 +97,65 @@ func (s *queued) measure(ctx context.Context, r *report, dir string) (runs *[kin
 	return runs, nil
 }
 
-// run creates pods while the scheduler runs, and measures until the last is bound; with rests also before that.
-func (s *queued) run(ctx context.Context, r *report, dir string, kind int, rests bool) (out queueRun, err error) {
-	t, seen, err := observe(ctx, dir, ours, fmt.Sprintf("scale:%d", s.nodes), afterStart)
+// run creates pods while the scheduler runs, and measures until the last is bound.
+func (s *queued) run(ctx context.Context, r *report, dir string, kind int) (out queueRun, err error) {
+	pods, start := s.in("busy", gpuPods("load", s.pods-1, 1)), time.Now()
+	t, before, err := s.begin(ctx, dir, kind, pods)
 	if err != nil {
 		return out, err
 	}
 	defer func() { err = errors.Join(err, t.end()) }()
-	pods := s.in("busy", gpuPods("load", s.pods-1, 1))
-	before, start := 0, time.Now()
+	out.fill = time.Since(start)
+	if err := t.collect(ctx); err != nil {
+		return out, err
+	}
+	profile := startProfile(ctx, t.client, s.files(r, dir, kind))
+	used, err := t.span(func(began time.Time) (time.Time, error) {
+		if _, _, err := create(ctx, t.client, pods, creators); err != nil {
+			return began, err
+		}
+		return t.seen.await(ctx, len(pods)+before, time.Minute)
+	})
+	if err != nil {
+		return out, err
+	}
+	shares, err := profile.result()
+	if err != nil {
+		return out, err
+	}
+	out.own = shares["scheduler"].Seconds() * 1000 / float64(len(pods))
+	out.rate, out.busy = float64(len(pods))/used.wall.Seconds(), used.busy
+	return out, nil
+}
+
+// files is where CPU profiles of a control plane go.
+func (s *queued) files(r *report, dir string, kind int) string {
+	if r.profiles == "" {
+		return dir + "-cpu"
+	}
+	return filepath.Join(r.profiles, fmt.Sprintf("queues-%d-%d", kind, s.nodes))
+}
+
+// begin starts a control plane with what waits in it, and room for pods. It returns when nothing is left to do, and how many were bound. The
+// caller ends it.
+func (s *queued) begin(ctx context.Context, dir string, kind int, pods []*corev1.Pod) (t *trial, bound int, err error) {
+	if t, _, err = observe(ctx, dir, ours, fmt.Sprintf("scale:%d", s.nodes), afterStart); err != nil {
+		return nil, 0, err
+	}
+	if bound, err = s.wait(ctx, t, kind, pods); err == nil {
+		err = t.quiet(ctx)
+	}
+	if err != nil {
+		return nil, 0, errors.Join(err, t.end())
+	}
+	return t, bound, nil
+}
+
+// wait creates what waits, and returns how many pods were bound.
+func (s *queued) wait(ctx context.Context, t *trial, kind int, pods []*corev1.Pod) (bound int, err error) {
 	switch kind {
 	case withQueues:
-		err, before = s.fill(ctx, t, pods), 1
+		return 1, s.fill(ctx, t, pods)
 	case besideForeign, besideGated:
 		others := s.in("full", gpuPods("wait", s.waiting, 1))
 		for _, pod := range others {
@@ -133,42 +169,7 @@ func (s *queued) run(ctx context.Context, r *report, dir string, kind int, rests
 	case withoutQueues:
 		_, _, err = create(ctx, t.client, s.in("full", gpuPods("wait", s.waiting, 9)), creators)
 	}
-	if err != nil {
-		return out, err
-	}
-	if err := t.quiet(ctx); err != nil {
-		return out, err
-	}
-	out.fill = time.Since(start)
-	files := dir + "-cpu"
-	if r.profiles != "" {
-		files = filepath.Join(r.profiles, fmt.Sprintf("queues-%d-%d", kind, s.nodes))
-	}
-	if rests {
-		if err := t.restQueued(ctx, files+"-rest", &out); err != nil {
-			return out, err
-		}
-	}
-	if err := t.collect(ctx); err != nil {
-		return out, err
-	}
-	profile := startProfile(ctx, t.client, files)
-	used, err := t.span(func(began time.Time) (time.Time, error) {
-		if _, _, err := create(ctx, t.client, pods, creators); err != nil {
-			return began, err
-		}
-		return seen.await(ctx, len(pods)+before, time.Minute)
-	})
-	if err != nil {
-		return out, err
-	}
-	shares, err := profile.result()
-	if err != nil {
-		return out, err
-	}
-	out.own = shares["scheduler"].Seconds() * 1000 / float64(len(pods))
-	out.rate, out.busy = float64(len(pods))/used.wall.Seconds(), out.busy || used.busy
-	return out, nil
+	return 0, err
 }
 
 // half is how many of the queues have room for pods, and as many have none.
@@ -187,27 +188,6 @@ func (s *queued) in(tree string, pods []*corev1.Pod) []*corev1.Pod {
 func (t *trial) collect(ctx context.Context) error {
 	if _, err := t.client.Discovery().RESTClient().Get().AbsPath("/debug/pprof/heap").Param("gc", "1").DoRaw(ctx); err != nil {
 		return fmt.Errorf("collect garbage: %w", err)
-	}
-	return nil
-}
-
-// restQueued measures a control plane at rest.
-func (t *trial) restQueued(ctx context.Context, files string, out *queueRun) error {
-	if err := t.collect(ctx); err != nil {
-		return err
-	}
-	profile := startProfile(ctx, t.client, files)
-	still, err := t.still(ctx, restsLong)
-	if err != nil {
-		return err
-	}
-	shares, err := profile.shares()
-	if err != nil {
-		return err
-	}
-	out.rested, out.rest, out.busy = true, still.cores(), still.busy
-	for _, used := range shares {
-		out.parts += used.Seconds() / (time.Duration(len(profile.taken)) * slice).Seconds()
 	}
 	return nil
 }
@@ -292,22 +272,6 @@ func (s *queued) report(r *report, runs *[kinds][]queueRun) {
 			r.add(figure{what: at + "pods bound, no queues, " + kindNames[kind], values: of(runs[kind], rate), unit: "a second", wall: true, busy: busy, how: how})
 		}
 	}
-	s.reportRest(r, at, runs, busy)
-}
-
-// reportRest adds what is used at rest.
-func (s *queued) reportRest(r *report, at string, runs *[kinds][]queueRun, busy bool) {
-	awake := func(q queueRun) bool { return !q.rested }
-	without, with := slices.DeleteFunc(slices.Clone(runs[besideForeign]), awake), slices.DeleteFunc(slices.Clone(runs[withQueues]), awake)
-	if len(without) == 0 || len(with) == 0 {
-		return
-	}
-	load := fmt.Sprintf("the same with %d queues in which %d workloads wait instead", s.queues, s.waiting)
-	parts, rest := func(q queueRun) float64 { return 100 * q.parts }, func(q queueRun) float64 { return 100 * q.rest }
-	r.add(figure{what: at + "components' CPU at rest, no queues", values: of(without, parts), unit: "% of a core", how: fmt.Sprintf("all components over %s, without the goroutines of the garbage collector, by profile; beside %d pods of another scheduler", restsLong, s.waiting)})
-	r.add(figure{what: at + "what queues and those that wait add to the components at rest", values: []float64{median(with, parts) - median(without, parts)}, unit: "% of a core", aim: 1, busy: busy, how: load})
-	r.add(figure{what: at + "CPU at rest, no queues", values: of(without, rest), unit: "% of a core", how: fmt.Sprintf("the whole process over %s", restsLong)})
-	r.add(figure{what: at + "what queues and those that wait add at rest", values: []float64{median(with, rest) - median(without, rest)}, unit: "% of a core", aim: 1, busy: busy, how: load})
 }
 
 // of is one value of each run.
