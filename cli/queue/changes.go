@@ -77,7 +77,7 @@ func barred(now, then *state) (out []string) {
 	}
 	pods := map[use][]string{}
 	for _, pod := range then.pods {
-		if pod.Spec.NodeName == "" || request.Of(pod) == nil || pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
+		if pod.Spec.NodeName == "" || request.Of(pod) == nil || request.Ended(pod) {
 			continue
 		}
 		to, ways := then.count.QueueOf(pod).Queue, then.count.Offers.WaysOf(pod)

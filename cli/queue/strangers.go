@@ -6,8 +6,6 @@ import (
 	"maps"
 	"slices"
 
-	v1 "k8s.io/api/core/v1"
-
 	"berth.dev/berth/cli/term"
 	"berth.dev/berth/kube/request"
 )
@@ -19,7 +17,7 @@ type stranger struct{ queue, by string }
 func (s *state) strangers(name string) (out []string) {
 	pods := map[stranger]int{}
 	for _, pod := range s.pods {
-		if !request.AsksForGPUs(pod) || pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
+		if !request.AsksForGPUs(pod) || request.Ended(pod) {
 			continue
 		}
 		if m := s.count.QueueOf(pod); m.Queue == name && m.Ignored != "" {

@@ -79,7 +79,7 @@ func (s *services) podsOf(ctx context.Context, namespace, name string) (map[stri
 	out := map[string][]*corev1.Pod{}
 	for i := range list.Items {
 		p := &list.Items[i]
-		if p.Status.Phase != corev1.PodFailed && p.Status.Phase != corev1.PodSucceeded {
+		if !request.Ended(p) {
 			key := p.Namespace + "/" + p.Labels[api.LabelInferenceService]
 			out[key] = append(out[key], p)
 		}

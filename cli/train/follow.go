@@ -12,6 +12,7 @@ import (
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/cli/client"
 	"berth.dev/berth/cli/term"
+	"berth.dev/berth/kube/request"
 	objects "berth.dev/berth/kube/training"
 )
 
@@ -129,7 +130,7 @@ func (f *follower) over() bool {
 		return false
 	}
 	for _, p := range f.pods {
-		if p.Status.Phase != v1.PodSucceeded && p.Status.Phase != v1.PodFailed {
+		if !request.Ended(p) {
 			return false
 		}
 	}

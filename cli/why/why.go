@@ -238,7 +238,7 @@ func (e *explainer) pod(ctx context.Context, pod *v1.Pod) (*report, error) {
 	}
 	r.Events = lastEvents(r.Events)
 	kept := pod.DeletionTimestamp != nil && len(pod.Finalizers) > 0
-	if !kept && (pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed) {
+	if !kept && request.Ended(pod) {
 		r.State = string(pod.Status.Phase)
 		r.Cause = strings.Trim(pod.Status.Reason+": "+pod.Status.Message, ": ")
 		if exit := lastExit(pod); pod.Status.Phase == v1.PodFailed {

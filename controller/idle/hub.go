@@ -55,7 +55,7 @@ func (l *loop) hubSubjects(ctx context.Context) ([]subject, error) {
 	var out []subject
 	for i := range list.Items {
 		p := &list.Items[i]
-		ended := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+		ended := request.Ended(p)
 		if p.DeletionTimestamp != nil || ended || p.Annotations[api.AnnotationHubUser] == "" {
 			continue
 		}

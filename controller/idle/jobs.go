@@ -93,7 +93,7 @@ func (l *loop) jobSubjects(ctx context.Context) (out []subject, err error) {
 			return nil, fmt.Errorf("list the pods of %ss: %w", l.jobs.Kind, err)
 		}
 		pods = slices.DeleteFunc(pods, func(p *corev1.Pod) bool {
-			return p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+			return p.DeletionTimestamp != nil || request.Ended(p)
 		})
 		if !slices.ContainsFunc(pods, holdsGPUs) {
 			continue

@@ -92,7 +92,7 @@ func lookAt(p *v1.Pod) audit.Pod {
 			out.ForRoom = c.Reason == v1.PodReasonPreemptionByScheduler || c.Reason == quota.ReasonReclaimed
 		}
 	}
-	if p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed {
+	if request.Ended(p) {
 		out.Ended, out.EndedHow, out.EndText = saidEnd(p).UTC(), string(p.Status.Phase), ending(p)
 		if p.DeletionTimestamp != nil {
 			out.EndedHow = "Deleted"

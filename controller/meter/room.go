@@ -26,7 +26,7 @@ func (t *tally) takes(p *v1.Pod) {
 	if p.Spec.NodeName == "" {
 		return
 	}
-	if p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed {
+	if request.Ended(p) {
 		t.leaves(p)
 		return
 	}

@@ -99,7 +99,7 @@ func (t *tally) setNode(name string, n *corev1.Node) {
 // setPod takes a pod as it is now; nil is that it is gone.
 func (t *tally) setPod(uid string, p *corev1.Pod) {
 	t.dirty[uid] = true
-	if p == nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+	if p == nil || request.Ended(p) {
 		delete(t.pods, uid)
 		return
 	}

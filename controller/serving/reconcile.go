@@ -19,6 +19,7 @@ import (
 	"berth.dev/berth/api/kserve"
 	"berth.dev/berth/controller/runtime"
 	rules "berth.dev/berth/core/serving"
+	"berth.dev/berth/kube/request"
 	objects "berth.dev/berth/kube/serving"
 )
 
@@ -233,7 +234,7 @@ func (p *pass) look(ctx context.Context) error {
 	}
 	for i := range list.Items {
 		pod := &list.Items[i]
-		there := pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodFailed && pod.Status.Phase != corev1.PodSucceeded
+		there := pod.DeletionTimestamp == nil && !request.Ended(pod)
 		switch canary := objects.IsCanary(pod.Labels); {
 		case objects.IsTransformer(pod.Labels):
 			if there {

@@ -108,7 +108,7 @@ func (c *Plugins) holders(ds *appsv1.DaemonSet) (out []*v1.Pod) {
 		})
 	}
 	for _, p := range c.Pods {
-		ended := p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed
+		ended := request.Ended(p)
 		if p.Spec.NodeName != "" && on[p.Spec.NodeName] && !ended && request.AsksForGPUs(p) {
 			out = append(out, p)
 		}

@@ -18,7 +18,7 @@ func CountNodes(nodes []*v1.Node, pods []*v1.Pod) (counted []Node, waiting map[r
 	waiting = map[request.Owner]int{}
 	for _, p := range pods {
 		switch {
-		case p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed || !request.AsksForGPUs(p):
+		case request.Ended(p) || !request.AsksForGPUs(p):
 		case p.Spec.NodeName == "":
 			waiting[request.OwnerOf(p)]++
 		default:

@@ -69,7 +69,7 @@ func count(l *sharing.Ledger, pods []Bound) (problems []error) {
 	})
 	var named, unknown []Bound
 	for _, b := range pods {
-		if b.Pod.Status.Phase == v1.PodSucceeded || b.Pod.Status.Phase == v1.PodFailed || !request.AsksForGPUs(b.Pod) {
+		if request.Ended(b.Pod) || !request.AsksForGPUs(b.Pod) {
 			continue
 		}
 		committed, err := commit.Committed(b.Pod)

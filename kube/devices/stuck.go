@@ -51,7 +51,7 @@ func Stuck(pod *v1.Pod) (why string, since time.Time, ok bool) {
 // stuckAt returns the first container that keeps a pod with GPUs from running, and in
 // a few words how; nil where none does, or the pod holds none.
 func stuckAt(pod *v1.Pod) (*v1.ContainerStatus, string) {
-	if pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil || pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
+	if pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil || request.Ended(pod) {
 		return nil, ""
 	}
 	for _, list := range [][]v1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {

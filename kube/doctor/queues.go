@@ -5,8 +5,6 @@ import (
 	"maps"
 	"slices"
 
-	v1 "k8s.io/api/core/v1"
-
 	"berth.dev/berth/internal/finding"
 	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/kube/request"
@@ -26,7 +24,7 @@ func (e *examined) queues() []finding.Finding {
 	}
 	outside := map[string]bool{}
 	for _, p := range e.Pods {
-		if request.Of(p) != nil && p.Status.Phase != v1.PodSucceeded && p.Status.Phase != v1.PodFailed && counted.QueueOf(p).Queue == "" {
+		if request.Of(p) != nil && !request.Ended(p) && counted.QueueOf(p).Queue == "" {
 			outside[p.Namespace] = true
 		}
 	}

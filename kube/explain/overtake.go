@@ -31,7 +31,7 @@ func overtaken(pod *v1.Pod, line *lineup) reasons.Overtaken {
 	me := ask(pod)
 	var started []queue.Ask
 	for _, p := range line.pods {
-		if p.Spec.NodeName == "" || p.Status.Phase == v1.PodFailed || p.Status.Phase == v1.PodSucceeded || len(request.Of(p)) == 0 {
+		if p.Spec.NodeName == "" || request.Ended(p) || len(request.Of(p)) == 0 {
 			continue
 		}
 		if s := ask(p); s.Resource == me.Resource || !strings.HasPrefix(s.Resource, api.ResourceMIGPrefix) && !strings.HasPrefix(me.Resource, api.ResourceMIGPrefix) {

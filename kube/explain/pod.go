@@ -18,7 +18,7 @@ func PodFacts(pod *v1.Pod, events []v1.Event) *reasons.Pod {
 	for _, gate := range pod.Spec.ReadinessGates {
 		out.ReadyGates = append(out.ReadyGates, string(gate.ConditionType))
 	}
-	if pod.Status.Phase == v1.PodFailed || pod.Status.Phase == v1.PodSucceeded {
+	if request.Ended(pod) {
 		out.Failed = strings.TrimSuffix(cmp.Or(pod.Status.Reason, string(pod.Status.Phase))+": "+pod.Status.Message, ": ")
 	}
 	for i := range pod.Status.Conditions {

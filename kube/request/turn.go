@@ -62,7 +62,7 @@ func Tickets(pods []*v1.Pod, owners Owners) func(*v1.Pod) queue.Ticket {
 	gangs := map[string]*line{}
 	for _, p := range pods {
 		ref, err := GangOf(p)
-		if ref == nil || err != nil || p.DeletionTimestamp != nil || p.Status.Phase == v1.PodFailed || p.Status.Phase == v1.PodSucceeded {
+		if ref == nil || err != nil || p.DeletionTimestamp != nil || Ended(p) {
 			continue
 		}
 		g, age := gangs[ref.Key], TurnOf(p, owners).Age

@@ -81,7 +81,7 @@ func Read(nodes []*v1.Node, pods []*v1.Pod) (Cluster, error) {
 	}
 	out.Snapshot, out.builder = b.Snapshot, b
 	for _, pod := range slices.SortedFunc(slices.Values(pods), byName) {
-		if pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
+		if request.Ended(pod) {
 			continue
 		}
 		var held []devices.Holder

@@ -111,7 +111,7 @@ func (b *Manager) admit(pod *v1.Pod) string {
 // is not going, waits for no gate, and is not for another scheduler.
 func (b *Manager) counts(pod *v1.Pod) bool {
 	switch {
-	case pod.DeletionTimestamp != nil, pod.Status.Phase == v1.PodFailed, pod.Status.Phase == v1.PodSucceeded:
+	case pod.DeletionTimestamp != nil, request.Ended(pod):
 		return false
 	case pod.Spec.NodeName == "":
 		return len(pod.Spec.SchedulingGates) == 0 && b.names[pod.Spec.SchedulerName]

@@ -16,6 +16,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/quota"
+	"berth.dev/berth/kube/request"
 )
 
 // The reasons of events on objects.
@@ -105,7 +106,7 @@ func (r *Resumer) lost(ctx context.Context, e *entry, now time.Time) {
 	uid := e.object.GetUID()
 	if !r.Quota.Lost(uid) || slices.ContainsFunc(r.Pods(), func(p *v1.Pod) bool {
 		ref := metav1.GetControllerOfNoCopy(p)
-		return ref != nil && ref.UID == uid && p.Spec.NodeName != "" && p.DeletionTimestamp == nil && p.Status.Phase != v1.PodSucceeded && p.Status.Phase != v1.PodFailed
+		return ref != nil && ref.UID == uid && p.Spec.NodeName != "" && p.DeletionTimestamp == nil && !request.Ended(p)
 	}) {
 		return
 	}
