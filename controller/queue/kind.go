@@ -80,6 +80,7 @@ type controller struct {
 	said    map[types.UID]said      // what was written of each Queue
 	late    map[types.UID]time.Time // since when what was written is not so
 	spent   queue.Spent             // of what pace allows
+	writes  queue.Writes
 	retry   map[string]time.Time    // when an eviction is tried again, by workload
 	warned  map[string]quota.Ending // by workload
 	blocked map[string]bool         // workloads that an event reported to be held by a budget

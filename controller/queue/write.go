@@ -27,9 +27,9 @@ const (
 )
 
 // pace returns how many statuses are written while many change. A pass that comes as late as it may then
-// writes what the others have left.
+// writes what the others have left. While an API server is busy with a burst of pods, each write would keep it from them.
 func pace() queue.Pace {
-	return queue.Pace{Rate: 10, Burst: 10 * int(gatherMost/time.Second), Ahead: gatherMost}
+	return queue.Pace{Rate: 10, Burst: 10 * int(gatherMost/time.Second), Ahead: gatherMost, Least: 1}
 }
 
 // said is a status that was written, and when the past use in it was.
@@ -62,7 +62,7 @@ func (c *controller) write(ctx context.Context, list []v1alpha1.Queue, next map[
 		c.said[q.UID] = was
 		delete(c.late, q.UID)
 	}
-	due, spent := pace().Due(changed, c.spent, now)
+	due, spent := pace().Slowed(c.writes).Due(changed, c.spent, now)
 	for c.spent = spent; len(due) > 0; due = due[1:] {
 		q := there[types.UID(due[0].ID)]
 		wait = pause.Shorter(wait, c.writeOne(ctx, q, next[q.Name], now))
@@ -98,7 +98,10 @@ func (c *controller) urgency(name string, was *said, is *v1alpha1.QueueStatus, n
 // writeOne writes the status of a Queue, and returns like write.
 func (c *controller) writeOne(ctx context.Context, q *v1alpha1.Queue, is *v1alpha1.QueueStatus, now time.Time) time.Duration {
 	delete(c.late, q.UID)
-	if err := c.patch(ctx, q, is); err != nil {
+	began := time.Now()
+	err := c.patch(ctx, q, is)
+	c.writes.Took(time.Since(began))
+	if err != nil {
 		if client.IgnoreNotFound(err) != nil && ctx.Err() == nil {
 			klog.ErrorS(err, "The status of a Queue could not be written", "queue", q.Name)
 			return writeAgain

@@ -12,6 +12,34 @@ type Pace struct {
 	Rate  float64       // writes a second, on average
 	Burst int           // writes at once, after a time without any
 	Ahead time.Duration // by how much changes that people wait for come before others
+	Least float64       // writes a second, however long they take: see Slowed
+}
+
+// A write may take slack times as long as usual before there are fewer, and quick in any case.
+const (
+	slack = 2
+	quick = 10 * time.Millisecond
+)
+
+// Writes is how long writes take. Its zero value has seen none.
+type Writes struct{ lately, usual time.Duration }
+
+// Took notes how long one took. The usual is the shortest of late: each that is longer makes it longer by 2 %.
+func (w *Writes) Took(d time.Duration) {
+	if w.lately == 0 {
+		w.lately, w.usual = d, d
+		return
+	}
+	w.lately += (d - w.lately) / 4
+	w.usual = min(w.usual+w.usual/50, d)
+}
+
+// Slowed is the pace where writes take so long. An API server that answers later than usual is busy, and gets as many times fewer writes.
+func (p Pace) Slowed(w Writes) Pace {
+	if fair := max(slack*w.usual, quick); w.lately > fair {
+		p.Rate = max(p.Least, p.Rate*float64(fair)/float64(w.lately))
+	}
+	return p
 }
 
 // Spent is how many writes have to be earned back, at some time. Its zero value is none.

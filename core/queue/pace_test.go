@@ -10,6 +10,32 @@ import (
 	"berth.dev/berth/core/queue"
 )
 
+func TestABusyAPIServerGetsFewerWrites(t *testing.T) {
+	p := queue.Pace{Rate: 10, Least: 1}
+	took := func(list ...time.Duration) (w queue.Writes) {
+		for _, d := range list {
+			w.Took(d * time.Millisecond)
+		}
+		return w
+	}
+	for _, c := range []struct {
+		name   string
+		writes queue.Writes
+		want   float64 // a second
+	}{
+		{"before a write", queue.Writes{}, 10},
+		{"an API server that always takes 30 ms is far away, and not busy", took(slices.Repeat([]time.Duration{30}, 20)...), 10},
+		{"one that takes a little longer is not busy either", took(append(slices.Repeat([]time.Duration{4}, 20), 7, 7, 7, 7)...), 10},
+		{"one that takes eight times as long gets a quarter", took(append(slices.Repeat([]time.Duration{6}, 20), slices.Repeat([]time.Duration{48}, 12)...)...), 3},
+		{"one that takes a second gets the least", took(append(slices.Repeat([]time.Duration{4}, 20), slices.Repeat([]time.Duration{1000}, 12)...)...), 1},
+		{"when it is quick again, it has them all", took(4, 4, 4, 100, 100, 100, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4), 10},
+	} {
+		if got := p.Slowed(c.writes).Rate; got < c.want-0.5 || got > c.want+0.5 {
+			t.Errorf("%s: %.2f writes a second, want %.0f", c.name, got, c.want)
+		}
+	}
+}
+
 func TestPace(t *testing.T) {
 	now := time.Date(2026, 11, 24, 9, 0, 0, 0, time.UTC)
 	p := queue.Pace{Rate: 2, Burst: 3, Ahead: 5 * time.Second}
