@@ -61,6 +61,7 @@ func benchQueues(size queued) func(ctx context.Context, r *report, dir string) e
 		runs, err := size.measure(ctx, r, dir)
 		if len(runs[withoutQueues]) > 0 && len(runs[withQueues]) > 0 {
 			size.report(r, runs)
+			err = errors.Join(err, r.keep()) // also of a part that was interrupted
 		}
 		return err
 	}
