@@ -80,9 +80,13 @@ func (p *page) series(f family, value float64, labels ...string) {
 var escapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`) //nolint:gochecknoglobals // a constant
 
 // Series returns who holds which GPUs, how nodes are, who waits, and what was charged, in Prometheus' text format. It returns nothing before the
-// cluster has been read.
+// cluster has been read. What alerts are about that stop work comes first: a reader with too little room leaves out the end.
 func (m *Meter) Series(ctx context.Context, now time.Time) []byte {
 	p := &page{}
+	if at := m.written.Load(); at > 0 {
+		p.family(bookWritten)
+		p.series(bookWritten, float64(at)/1000)
+	}
 	m.mu.Lock()
 	if m.tally == nil || !m.tally.current {
 		m.mu.Unlock()
@@ -91,14 +95,10 @@ func (m *Meter) Series(ctx context.Context, now time.Time) []byte {
 	m.tally.series(p, now)
 	queues := m.tally.queues
 	m.mu.Unlock()
-	m.totals(ctx, p, now)
 	if list, _, err := m.standings(ctx, queues, now); err == nil {
 		standings(p, list)
 	}
-	if at := m.written.Load(); at > 0 {
-		p.family(bookWritten)
-		p.series(bookWritten, float64(at)/1000)
-	}
+	m.totals(ctx, p, now)
 	return p.b
 }
 
@@ -110,16 +110,6 @@ func (t *tally) series(p *page, now time.Time) {
 			counted = append(counted, n)
 		}
 	}
-	p.family(heldGPUs)
-	for i := range counted {
-		t.held(p, &counted[i])
-	}
-	p.family(gpuMemory)
-	eachGPU(counted, func(n *devices.Node, g *devices.GPU, index string) {
-		if g.MemoryBytes > 0 {
-			p.series(gpuMemory, float64(g.MemoryBytes), n.Name, index, g.UUID)
-		}
-	})
 	p.family(gpuUnhealthy)
 	eachGPU(counted, func(n *devices.Node, g *devices.GPU, index string) {
 		if !g.Healthy {
@@ -156,6 +146,16 @@ func (t *tally) series(p *page, now time.Time) {
 		}
 	}
 	t.waiting(p, now)
+	p.family(heldGPUs)
+	for i := range counted {
+		t.held(p, &counted[i])
+	}
+	p.family(gpuMemory)
+	eachGPU(counted, func(n *devices.Node, g *devices.GPU, index string) {
+		if g.MemoryBytes > 0 {
+			p.series(gpuMemory, float64(g.MemoryBytes), n.Name, index, g.UUID)
+		}
+	})
 }
 
 // eachGPU calls f for those whose UUIDs are known.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"net/http"
 	"net/url"
 	"os"
@@ -33,6 +34,7 @@ const (
 	moreEvery = 2               // of these, for the metrics of the process: there are thousands beside Berth's
 	saveEvery = 5 * time.Minute // and at the end
 	sendAgain = 10 * time.Second
+	ownRoom   = 10000 // series that exporters leave for Berth's own
 )
 
 // dropped are metrics of exporters that the meter has with who holds.
@@ -59,6 +61,7 @@ type Readings struct {
 // New makes readings of what o.File has, or of nothing if it cannot be read, which is logged.
 func New(ctx context.Context, o Options, source Source) *Readings {
 	r := &Readings{o: o, source: source, store: load(ctx, o.File), counts: prometheus.NewRegistry(), evaluation: evaluation}
+	r.counts.MustRegister(room{r.store})
 	r.reader = scrape.New(r.store, scrape.Limits{}, time.Now)
 	engine := web.NewEngine()
 	r.alerts = rules.NewEvaluator(engine, r.store, rules.Rules())
@@ -163,7 +166,7 @@ func (r *Readings) round(ctx context.Context, at time.Time, own bool) {
 	if !own || ctx.Err() != nil {
 		return
 	}
-	r.reader.Scrape(ctx, at, OwnJob, []scrape.Target{{Job: OwnJob, Instance: "meter", Fetch: r.own}})
+	r.reader.Scrape(ctx, at, OwnJob, []scrape.Target{{Job: OwnJob, Instance: "meter", Fetch: r.own, Samples: math.MaxInt}}) // the store has room for some
 	fires, ended := r.evaluate(ctx, at)
 	for _, a := range fires {
 		klog.FromContext(ctx).Info("An alert fires", "alert", a.Rule.Name, "severity", a.Rule.Severity, "summary", a.Annotations["summary"])
@@ -188,7 +191,7 @@ func (r *Readings) exporters(ctx context.Context, at time.Time) {
 			continue
 		}
 		targets = append(targets, scrape.Target{
-			Job: ExporterJob, Instance: instance, Drop: dropped,
+			Job: ExporterJob, Instance: instance, Drop: dropped, Leaves: ownRoom,
 			Fetch: func(ctx context.Context) ([]byte, error) { return text(ctx, node) },
 		})
 	}
@@ -210,17 +213,17 @@ func (r *Readings) evaluate(ctx context.Context, at time.Time) (fires, ended []r
 	return r.alerts.Evaluate(ctx, at)
 }
 
-// own is what this process knows, in the text format.
+// own is what this process knows, in the text format, its counts first.
 func (r *Readings) own(ctx context.Context) ([]byte, error) {
-	text := r.source.Series(ctx, time.Now())
-	if text == nil {
+	series := r.source.Series(ctx, time.Now())
+	if series == nil {
 		return nil, errors.New("the cluster has not been read yet")
 	}
-	counts, err := gathered(r.counts)
+	text, err := gathered(r.counts)
 	if err != nil {
 		return nil, err
 	}
-	if text = append(text, counts...); r.o.More == nil {
+	if text = append(text, series...); r.o.More == nil {
 		return text, nil
 	}
 	if r.rounds++; r.rounds%moreEvery == 1 {
@@ -246,6 +249,24 @@ func gathered(from prometheus.Gatherer) ([]byte, error) {
 		}
 	}
 	return b.Bytes(), nil
+}
+
+// room counts what a store has, and what it had no room for.
+type room struct{ of *store.Store }
+
+var (
+	roomSeries  = prometheus.NewDesc("berth_readings_series", "Series that are kept.", nil, nil)
+	roomRefused = prometheus.NewDesc("berth_readings_refused_total", "Samples that were left out, as there were too many series.", nil, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (c room) Describe(to chan<- *prometheus.Desc) { to <- roomSeries; to <- roomRefused }
+
+// Collect implements prometheus.Collector.
+func (c room) Collect(to chan<- prometheus.Metric) {
+	s := c.of.Stats()
+	to <- prometheus.MustNewConstMetric(roomSeries, prometheus.GaugeValue, float64(s.Series))
+	to <- prometheus.MustNewConstMetric(roomRefused, prometheus.CounterValue, float64(s.Refused))
 }
 
 // save writes the file of readings. The old file stays until all is written. A failure is logged once.

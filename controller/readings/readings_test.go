@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,13 +27,19 @@ type fake struct {
 	fails       error
 	own         string
 	others      []proxy.Prometheus
+	more        string   // of each exporter
+	nodes       []string // with one; nil is n1
 }
 
 func (f *fake) Series(context.Context, time.Time) []byte { return []byte(f.own) }
 
 func (f *fake) Exporters(context.Context) ([]string, func(context.Context, string) ([]byte, error), error) {
-	return []string{"n1"}, func(_ context.Context, node string) ([]byte, error) {
-		return fmt.Appendf(nil, "DCGM_FI_DEV_GPU_TEMP{gpu=\"0\",UUID=\"GPU-0\",hostname=%q} %d\nberth_gpu_held{UUID=\"GPU-0\"} 1\n", node, f.temperature), f.fails
+	nodes := f.nodes
+	if nodes == nil {
+		nodes = []string{"n1"}
+	}
+	return nodes, func(_ context.Context, node string) ([]byte, error) {
+		return fmt.Appendf([]byte(f.more), "DCGM_FI_DEV_GPU_TEMP{gpu=\"0\",UUID=\"GPU-0\",hostname=%q} %d\nberth_gpu_held{UUID=\"GPU-0\"} 1\n", node, f.temperature), f.fails
 	}, nil
 }
 
@@ -133,6 +140,48 @@ func TestAnExporterThatFailsIsDownAndTheRestGoesOn(t *testing.T) {
 		if got := ask(t, r, "query?query="+query); !strings.Contains(got, want) {
 			t.Errorf("%s is %s; want %s", query, got, want)
 		}
+	}
+}
+
+func TestAFullStoreKeepsWhatComesFirstAndSaysSo(t *testing.T) {
+	own := strings.Builder{}
+	own.WriteString("first 1\n")
+	for i := range 60000 {
+		fmt.Fprintf(&own, "many{i=\"%d\"} 1\n", i)
+	}
+	r := New(t.Context(), Options{}, &fake{temperature: 50, own: own.String()})
+	at := r.store.Tick(time.Now())
+	for i := range 3 {
+		r.round(t.Context(), at.Add(time.Duration(i)*30*time.Second), true)
+	}
+	if got := r.store.Stats().Series; got != 50000 {
+		t.Errorf("%d series are kept, want 50000", got)
+	}
+	for query, want := range map[string]string{`up{job="berth"}`: `"1"]`, "first": `"1"]`, `up{job="gpu-exporter"}`: `"1"]`} {
+		if got := ask(t, r, "query?time="+at.Add(time.Minute).Format(time.RFC3339)+"&query="+query); !strings.Contains(got, want) {
+			t.Errorf("%s is %s; want %s", query, got, want)
+		}
+	}
+	if a := r.alerts.Alerts(); !slices.ContainsFunc(a, func(a rules.Alert) bool { return a.Rule.Name == "GPUReadingsFull" && a.State == rules.Firing }) {
+		t.Errorf("alerts %v; want one that says that the store is full", a)
+	}
+}
+
+func TestExportersLeaveRoomForBerthsOwn(t *testing.T) {
+	exporter := strings.Builder{}
+	for i := range 15000 {
+		fmt.Fprintf(&exporter, "DCGM_FI_DEV_GPU_TEMP{gpu=\"%d\"} 50\n", i)
+	}
+	r := New(t.Context(), Options{}, &fake{own: "first 1\n", more: exporter.String(), nodes: []string{"n1", "n2", "n3"}})
+	at := r.store.Tick(time.Now())
+	r.round(t.Context(), at, true)
+	for query, want := range map[string]string{"first": `"1"]`, "count(DCGM_FI_DEV_GPU_TEMP)": `"3`} {
+		if got := ask(t, r, "query?query="+query); !strings.Contains(got, want) {
+			t.Errorf("%s is %s; want %s", query, got, want)
+		}
+	}
+	if got := r.store.Stats(); got.Series < 40000 || got.Series > 40200 || got.Refused < 4900 {
+		t.Errorf("%d series are kept and %d samples left out, want those of exporters to take 40000", got.Series, got.Refused)
 	}
 }
 

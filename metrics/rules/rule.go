@@ -290,5 +290,12 @@ func costs() []Rule {
 			Look:    "The log of `berth meter`, or in `berth up` `log/berth.log` of its folder; whether the disk is full.",
 			Do:      "Make room, or start `berth meter`. Then `berth cost verify`.",
 		},
+		{
+			Name: "GPUReadingsFull", Severity: Warning, Expr: "increase(berth_readings_refused_total[10m]) > 0",
+			Summary: "Berth has no room for all readings of GPUs: {{ humanize $value }} samples were left out in ten minutes",
+			Means:   "Berth keeps 50,000 series, and the cluster has more. Alerts and dashboards do not see what is left out: GPUs of some nodes may seem to have no readings. Placement, quotas, and the ledger do not depend on it.",
+			Look:    "`berth_readings_series`, and `topk(10, count by (__name__) ({__name__!=\"\"}))` for what there is most of.",
+			Do:      "Run a Prometheus: Berth finds it in the cluster and asks it for the readings of GPUs, and keeps only its own ([metrics](../metrics.md)).",
+		},
 	}
 }

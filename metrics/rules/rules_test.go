@@ -144,6 +144,8 @@ var cases = []struct {
 	}, 70 * time.Minute, []string{`node="n1"`}},
 	{"GPULedgerGap", "a ledger that was written for the last time 20 minutes ago", []string{`berth_ledger_written_timestamp_seconds 0x30`}, 20 * time.Minute, []string{`alertname="GPULedgerGap"`}},
 	{"GPULedgerGap", "a ledger that is written", []string{`berth_ledger_written_timestamp_seconds 0+60x30`}, 20 * time.Minute, nil},
+	{"GPUReadingsFull", "a store that leaves samples out", []string{`berth_readings_refused_total{job="berth"} 0x5 0+40x20`}, 15 * time.Minute, []string{`alertname="GPUReadingsFull"`}},
+	{"GPUReadingsFull", "a store that once left some out, and has room now", []string{`berth_readings_refused_total{job="berth"} 400x30`}, 15 * time.Minute, nil},
 }
 
 // play runs the rules over the series of a case, minute by minute from 1970 on as promtool does.

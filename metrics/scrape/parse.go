@@ -1,6 +1,7 @@
 package scrape
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -21,7 +22,7 @@ func cutKey(key string) (job, instance string, ok bool) { return strings.Cut(key
 func (s *Scraper) parse(k *known, t *Target, text []byte) ([]store.Sample, error) {
 	p := textparse.NewPromParser(text, labels.NewSymbolTable(), false)
 	batch := make([]store.Sample, 0, len(k.series)+16)
-	lines := 0
+	lines, most := 0, cmp.Or(t.Samples, s.limits.Samples)
 	for {
 		entry, err := p.Next()
 		switch {
@@ -38,8 +39,8 @@ func (s *Scraper) parse(k *known, t *Target, text []byte) ([]store.Sample, error
 			name, kind := p.Type()
 			s.describe(string(name), func(m *Metadata) { m.Type = string(kind) })
 		case textparse.EntrySeries:
-			if lines++; lines > s.limits.Samples {
-				return nil, fmt.Errorf("more than %d samples", s.limits.Samples)
+			if lines++; lines > most {
+				return nil, fmt.Errorf("more than %d samples", most)
 			}
 			raw, _, v := p.Series() // its own time is not taken: clocks of nodes differ
 			o, err := s.series(k, t, raw, p)
@@ -79,7 +80,7 @@ func (s *Scraper) series(k *known, t *Target, raw []byte, p textparse.Parser) (*
 		}
 		b.Set(name, v)
 	}
-	r, ok := s.store.Series(b.Labels())
+	r, ok := s.store.SeriesLeaving(b.Labels(), t.Leaves)
 	if !ok {
 		return nil, nil
 	}

@@ -21,6 +21,10 @@ type Target struct {
 	Fetch func(context.Context) ([]byte, error)
 	// Drop names metrics that are left out.
 	Drop []string
+	// Samples is as Limits.Samples, of this target alone; 0 is that one.
+	Samples int
+	// Leaves is how many series of the store it leaves for other targets.
+	Leaves int
 }
 
 func (t *Target) key() string { return t.Job + "\x00" + t.Instance }

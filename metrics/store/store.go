@@ -119,7 +119,10 @@ func (s *Store) Tick(t time.Time) time.Time {
 func (s *Store) tick(t time.Time) uint32 { return uint32(t.UnixMilli() / s.step) }
 
 // Series returns the series with labels, which is made if there is none. False is that there are too many.
-func (s *Store) Series(ls labels.Labels) (*Series, bool) {
+func (s *Store) Series(ls labels.Labels) (*Series, bool) { return s.SeriesLeaving(ls, 0) }
+
+// SeriesLeaving is Series for a writer that leaves room for so many series of others.
+func (s *Store) SeriesLeaving(ls labels.Labels, leave int) (*Series, bool) {
 	hash := ls.Hash()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,7 +131,7 @@ func (s *Store) Series(ls labels.Labels) (*Series, bool) {
 			return r, true
 		}
 	}
-	if s.count >= s.o.Series {
+	if s.count >= s.o.Series-leave {
 		s.refused++
 		return nil, false
 	}
@@ -154,6 +157,9 @@ func (s *Store) Append(t time.Time, samples []Sample) {
 func (s *Store) append(at uint32, samples []Sample) (added []Sample) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.newest == 0 {
+		s.trimmed = at // nothing is old yet, and series that others have just made have no sample
+	}
 	if at+setBack < s.newest {
 		s.cut(at)
 	}
