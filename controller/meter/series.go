@@ -80,7 +80,7 @@ func (p *page) series(f family, value float64, labels ...string) {
 var escapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`) //nolint:gochecknoglobals // a constant
 
 // Series returns who holds which GPUs, how nodes are, who waits, and what was charged, in Prometheus' text format. It returns nothing before the
-// cluster has been read. What alerts are about that stop work comes first: a reader with too little room leaves out the end.
+// cluster has been read. The series that urgent alerts need come first: a reader with too little room leaves out the end.
 func (m *Meter) Series(ctx context.Context, now time.Time) []byte {
 	p := &page{}
 	if at := m.written.Load(); at > 0 {

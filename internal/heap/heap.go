@@ -33,7 +33,7 @@ func Process() Growth {
 
 // A process that took more than BusyShare of a core in each of busyTicks works
 // hard; one that stayed below RestShare for restTicks is at rest. Collections are no
-// work; the runtime tells of some of what they take only when they end, so a second or two of them must not look like work.
+// work; the runtime counts some of what they take only when they end, so a second or two of them must not look like work.
 const (
 	tick      = time.Second
 	busyTicks = 3
