@@ -27,12 +27,30 @@ func BoundAlike(was, now *v1.Pod) bool {
 	if was.Spec.NodeName != "" || now.Spec.NodeName == "" || had || !committed || len(now.Annotations) != len(was.Annotations)+1 || !stateAlike(was, now) {
 		return false
 	}
-	for key, value := range was.Annotations {
-		if other, there := now.Annotations[key]; !there || other != value {
+	return contains(now.Annotations, was.Annotations) && gained(was.Labels, now.Labels)
+}
+
+// gained reports whether labels are as they were, but for those that the API server copies from the node to a pod that is bound (KEP-4742,
+// admission plugin PodTopologyLabels).
+func gained(was, now map[string]string) bool {
+	more := 0
+	for _, key := range []string{v1.LabelTopologyZone, v1.LabelTopologyRegion} {
+		_, had := was[key]
+		if _, has := now[key]; has && !had {
+			more++
+		}
+	}
+	return len(now) == len(was)+more && contains(now, was)
+}
+
+// contains reports whether all has each entry of some.
+func contains(all, some map[string]string) bool {
+	for key, value := range some {
+		if other, there := all[key]; !there || other != value {
 			return false
 		}
 	}
-	return maps.Equal(was.Labels, now.Labels)
+	return true
 }
 
 // stateAlike reports whether two versions of a pod are equally far.

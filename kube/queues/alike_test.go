@@ -19,6 +19,7 @@ func TestAlike(t *testing.T) {
 		}
 		return p
 	}
+	labeled := func(labels map[string]string) func(*v1.Pod) { return func(p *v1.Pod) { p.Labels = labels } }
 	for _, tt := range []struct {
 		name         string
 		was, now     *v1.Pod
@@ -29,6 +30,10 @@ func TestAlike(t *testing.T) {
 		{"a bound pod with committed devices", pod("n", committed, nil), pod("n", committed, nil), true, true, false},
 		{"a bound pod without committed devices", pod("n", nil, nil), pod("n", nil, nil), false, false, false},
 		{"a pod that is bound now", pod("", nil, nil), pod("n", committed, nil), false, false, true},
+		{"a pod that is bound now, with the zone and the region of its node", pod("", nil, labeled(map[string]string{"app": "a"})), pod("n", committed, labeled(map[string]string{"app": "a", v1.LabelTopologyZone: "z", v1.LabelTopologyRegion: "r"})), false, false, true},
+		{"a pod that is bound now, with another label", pod("", nil, nil), pod("n", committed, labeled(map[string]string{"app": "a"})), false, false, false},
+		{"a pod that is bound now, with a zone and without the label of its queue", pod("", nil, labeled(map[string]string{api.LabelQueue: "red"})), pod("n", committed, labeled(map[string]string{v1.LabelTopologyZone: "z"})), false, false, false},
+		{"a pod that is bound now, whose own label for the zone was changed", pod("", nil, labeled(map[string]string{v1.LabelTopologyZone: "y"})), pod("n", committed, labeled(map[string]string{v1.LabelTopologyZone: "z"})), false, false, false},
 		{"a pod that is bound now, without devices", pod("", nil, nil), pod("n", nil, nil), false, false, false},
 		{"a pod that is bound now, and of another queue", pod("", nil, nil), pod("n", committed, func(p *v1.Pod) { p.Labels = map[string]string{api.LabelQueue: "red"} }), false, false, false},
 		{"a pod that is bound now, and had devices before", pod("", committed, nil), pod("n", committed, nil), false, false, false},

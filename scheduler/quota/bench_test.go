@@ -63,6 +63,7 @@ func lifeOf(pod *v1.Pod) life {
 		bound.Annotations = map[string]string{}
 	}
 	bound.Annotations[api.AnnotationDevices] = `{"main":[{"uuid":"GPU-n-0","milliGPU":1000,"memoryBytes":42949672960}]}`
+	bound.Labels[v1.LabelTopologyZone] = "z" // as API servers do
 	runs, now := bound.DeepCopy(), metav1.Now()
 	runs.Status.Phase, runs.Status.StartTime = v1.PodRunning, &now
 	return life{pod, bound, runs}

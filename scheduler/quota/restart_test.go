@@ -133,6 +133,7 @@ func (p *player) place(pod *v1.Pod) {
 	bound := pod.DeepCopy()
 	if bound.Spec.NodeName = "n"; p.chance.IntN(4) > 0 {
 		bound.Annotations[api.AnnotationDevices] = `{"main":[]}`
+		bound.Labels[v1.LabelTopologyZone] = "z" // as API servers do
 	}
 	switch p.chance.IntN(16) {
 	case 0:
