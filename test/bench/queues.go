@@ -79,12 +79,9 @@ func (s *queued) measure(ctx context.Context, r *report, dir string) (runs *[kin
 	var order []int
 	for i := range s.rounds {
 		order = append(order, []int{withoutQueues, withQueues, withoutQueues}[i%2:][:2]...) // each first in turn
-		if i == 1 {
-			order = append(order, besideForeign, besideForeign)
-		}
 	}
 	if s.rounds > 1 {
-		order = append(order, besideNone, besideGated)
+		order = append(order, besideForeign, besideForeign, besideNone, besideGated)
 	}
 	for i, kind := range order {
 		one, err := s.run(ctx, r, filepath.Join(dir, fmt.Sprintf("%d-%d", s.nodes, i)), kind)
