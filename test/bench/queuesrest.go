@@ -10,6 +10,7 @@ import (
 
 // Rest is measured so long that collections of garbage, of which Go makes one every two minutes at least, fall into it, and several times.
 const (
+	restAfter  = 4 * time.Minute // that both were filled, one after the other: garbage of that is left, and status of queues to write
 	restsLong  = 2 * time.Minute
 	restSpans  = 3
 	restsApart = 2 // control planes
@@ -51,6 +52,9 @@ func (s *queued) rest(ctx context.Context, r *report, dir string) (err error) {
 		}
 		defer func() { err = errors.Join(err, t.end()) }()
 		planes[i] = atRest{trial: t, files: s.files(r, own, kind) + "-rest"}
+	}
+	if err := pause(ctx, restAfter); err != nil {
+		return err
 	}
 	for range restSpans {
 		errs := make(chan error, len(planes))
