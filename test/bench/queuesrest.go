@@ -10,10 +10,10 @@ import (
 
 // Rest is measured so long that collections of garbage, of which Go makes one every two minutes at least, fall into it, and several times.
 const (
-	restAfter  = 4 * time.Minute // that both were filled, one after the other: garbage of that is left, and status of queues to write
+	restAfter  = 4 * time.Minute // both were filled, one after the other: that leaves garbage, and statuses of queues to write
 	restsLong  = 2 * time.Minute
 	restSpans  = 3
-	restsApart = 2 // control planes
+	restPlanes = 2
 )
 
 // benchQueuesRest measures what queues and those that wait in them take while nothing is done: two control planes beside each other in the same
@@ -42,7 +42,7 @@ type atRest struct {
 }
 
 func (s *queued) rest(ctx context.Context, r *report, dir string) (err error) {
-	var planes [restsApart]atRest
+	var planes [restPlanes]atRest
 	pods := s.in("busy", gpuPods("load", s.pods-1, 1))
 	for i, kind := range []int{besideForeign, withQueues} {
 		own := fmt.Sprintf("%s-%d", dir, i)
