@@ -254,9 +254,9 @@ func gathered(from prometheus.Gatherer) ([]byte, error) {
 // room counts what a store has, and what it had no room for.
 type room struct{ of *store.Store }
 
-var ( //nolint:gochecknoglobals // constants
-	roomSeries  = prometheus.NewDesc("berth_readings_series", "Series that are kept.", nil, nil)
-	roomRefused = prometheus.NewDesc("berth_readings_refused_total", "Samples that were left out, as there were too many series.", nil, nil)
+var (
+	roomSeries  = prometheus.NewDesc("berth_readings_series", "Series that are kept.", nil, nil)                                             //nolint:gochecknoglobals // a constant
+	roomRefused = prometheus.NewDesc("berth_readings_refused_total", "Samples that were left out, as there were too many series.", nil, nil) //nolint:gochecknoglobals // a constant
 )
 
 // Describe implements prometheus.Collector.

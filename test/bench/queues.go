@@ -28,6 +28,7 @@ type queued struct {
 func queuedSmall() queued {
 	return queued{nodes: 500, pods: 4000, queues: 1000, waiting: 10000, rounds: 5}
 }
+
 func queuedLarge() queued {
 	return queued{nodes: 5000, pods: 10000, queues: 1000, waiting: 10000, rounds: 5}
 }
