@@ -264,9 +264,9 @@ func (c room) Describe(to chan<- *prometheus.Desc) { to <- roomSeries; to <- roo
 
 // Collect implements prometheus.Collector.
 func (c room) Collect(to chan<- prometheus.Metric) {
-	s := c.of.Stats()
-	to <- prometheus.MustNewConstMetric(roomSeries, prometheus.GaugeValue, float64(s.Series))
-	to <- prometheus.MustNewConstMetric(roomRefused, prometheus.CounterValue, float64(s.Refused))
+	series, refused := c.of.Room()
+	to <- prometheus.MustNewConstMetric(roomSeries, prometheus.GaugeValue, float64(series))
+	to <- prometheus.MustNewConstMetric(roomRefused, prometheus.CounterValue, float64(refused))
 }
 
 // save writes the file of readings. The old file stays until all is written. A failure is logged once.

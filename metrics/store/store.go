@@ -262,6 +262,13 @@ func (s *Store) forget() {
 	})
 }
 
+// Room returns how many series there are, and how many samples had no room, without a walk over all series.
+func (s *Store) Room() (series int, refused int64) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.count, s.refused
+}
+
 // Stats counts what there is.
 func (s *Store) Stats() Stats {
 	s.mu.RLock()
