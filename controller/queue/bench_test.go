@@ -45,7 +45,7 @@ func thousand() (*stage, []v1alpha1.Queue) {
 	for _, q := range all {
 		list = append(list, *q)
 	}
-	s.count = queue.NewCount(s.client, s, queue.NewRoom())
+	s.count = queue.NewCount(s.client, s, queue.NewRoom(), s.clock)
 	return s, list
 }
 

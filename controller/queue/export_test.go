@@ -24,9 +24,9 @@ var EvictedTotal = evictedTotal
 // Count is the controller without a manager, of which a test drives the passes.
 type Count struct{ *controller }
 
-// NewCount makes one that writes by a client, and tells a Room.
-func NewCount(c client.Client, r events.EventRecorder, room *Room) *Count {
-	out := &Count{&controller{client: c, events: r, room: room, wake: make(chan struct{}, 1)}}
+// NewCount makes one that writes by a client, tells a Room, and reads a clock.
+func NewCount(c client.Client, r events.EventRecorder, room *Room, now func() time.Time) *Count {
+	out := &Count{&controller{client: c, events: r, room: room, now: now, wake: make(chan struct{}, 1)}}
 	out.reset()
 	return out
 }

@@ -57,3 +57,37 @@ func TestManyStatusesThatChangeAreWrittenLittleByLittle(t *testing.T) {
 		t.Errorf("%d statuses were written after all, and the next pass is after %s", n, wait)
 	}
 }
+
+// TestFewerStatusesAreWrittenWhileAWriteTakesLonger has 300 queues get a pod each at once while the API server is
+// busy: once that shows, fewer are written than the pace allows, and as many again when it is quick.
+func TestFewerStatusesAreWrittenWhileAWriteTakesLonger(t *testing.T) {
+	const queues, burst = 300, 50
+	var all []*v1alpha1.Queue
+	for k := range queues {
+		all = append(all, queueOf(fmt.Sprint("q", k), "", "1"))
+	}
+	s := newStage(t, all...)
+	s.takes = 5 * time.Millisecond
+	s.pass(time.Second)
+	for k := range queues {
+		s.pod(fmt.Sprint("q", k), fmt.Sprint("p", k), "node-1")
+	}
+	for _, c := range []struct {
+		name  string
+		takes time.Duration
+		least int
+		most  int
+	}{
+		{"a burst, as it does not show yet", 100 * time.Millisecond, burst, burst},
+		{"five seconds later", 100 * time.Millisecond, 5, burst / 2},
+		{"when it is quick again, which the first writes show", 5 * time.Millisecond, 5, burst},
+		{"five seconds after that", 5 * time.Millisecond, burst, burst},
+	} {
+		before := s.writes
+		s.takes = c.takes
+		s.pass(5*time.Second - s.now.Sub(s.passed))
+		if n := s.writes - before; n < c.least || n > c.most {
+			t.Errorf("%s: %d statuses were written, want %d to %d", c.name, n, c.least, c.most)
+		}
+	}
+}

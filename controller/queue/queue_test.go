@@ -40,8 +40,10 @@ type stage struct {
 	room    *queue.Room
 	count   *queue.Count
 	now     time.Time
+	passed  time.Time // when the last pass began
 	pods    map[string]*corev1.Pod
-	writes  int // of statuses
+	writes  int           // of statuses
+	takes   time.Duration // to write one
 	evicted []string
 	blocked map[string]bool // pods that a budget keeps
 	events  []string
@@ -66,6 +68,7 @@ func newStage(t *testing.T, list ...*v1alpha1.Queue) *stage {
 		},
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
 			s.writes++
+			s.now = s.now.Add(s.takes)
 			return c.SubResource(sub).Patch(ctx, o, p, opts...)
 		},
 		SubResourceCreate: func(_ context.Context, _ client.Client, sub string, o, by client.Object, _ ...client.SubResourceCreateOption) error {
@@ -87,7 +90,7 @@ func newStage(t *testing.T, list ...*v1alpha1.Queue) *stage {
 		b = b.WithObjects(q)
 	}
 	s.client = b.Build()
-	s.count = queue.NewCount(s.client, s, s.room)
+	s.count = queue.NewCount(s.client, s, s.room, s.clock)
 	return s
 }
 
@@ -96,10 +99,14 @@ func (s *stage) Eventf(about, _ runtime.Object, _, reason, _, note string, args 
 	s.events = append(s.events, reason+" "+about.(client.Object).GetName()+": "+fmt.Sprintf(note, args...))
 }
 
+// clock is what the controller reads.
+func (s *stage) clock() time.Time { return s.now }
+
 // pass lets time go by, and has the controller do a pass.
 func (s *stage) pass(d time.Duration) time.Duration {
 	s.Helper()
 	s.now = s.now.Add(d)
+	s.passed = s.now
 	var list v1alpha1.QueueList
 	if err := s.client.List(context.Background(), &list); err != nil {
 		s.Fatal(err)
@@ -271,7 +278,7 @@ func TestUseGoesOnAfterARestart(t *testing.T) {
 	if len(before) != 1 || before[0].User != "" || before[0].GPUSeconds < 590 || before[0].GPUSeconds > 600 {
 		t.Fatalf("after ten minutes of one GPU the use is %+v", before)
 	}
-	s.count = queue.NewCount(s.client, s, s.room)
+	s.count = queue.NewCount(s.client, s, s.room, s.clock)
 	s.count.Set("p-a", s.pods["a"])
 	s.pass(10 * time.Minute)
 	s.pass(2 * time.Minute)

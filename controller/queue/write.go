@@ -98,9 +98,9 @@ func (c *controller) urgency(name string, was *said, is *v1alpha1.QueueStatus, n
 // writeOne writes the status of a Queue, and returns like write.
 func (c *controller) writeOne(ctx context.Context, q *v1alpha1.Queue, is *v1alpha1.QueueStatus, now time.Time) time.Duration {
 	delete(c.late, q.UID)
-	began := time.Now()
+	began := c.now()
 	err := c.patch(ctx, q, is)
-	c.writes.Took(time.Since(began))
+	c.writes.Took(c.now().Sub(began))
 	if err != nil {
 		if client.IgnoreNotFound(err) != nil && ctx.Err() == nil {
 			klog.ErrorS(err, "The status of a Queue could not be written", "queue", q.Name)
