@@ -159,7 +159,7 @@ func runScripts(t *testing.T, scheduler string, p testscript.Params) {
 	}
 	p.Cmds = map[string]func(*testscript.TestScript, bool, []string){
 		"up": newTemplates(t).up, "eventually": eventually, "start": start, "killberth": killBerth, "causes": causes, "helps": helps, "kubectlsays": kubectlsays,
-		"transcript": transcript, "foretold": foretold, "web": web, "day": day, "later": later,
+		"transcript": transcript, "foretold": foretold, "web": web, "day": day, "later": later, "boundalike": boundalike,
 	}
 	testscript.Run(t, p)
 }

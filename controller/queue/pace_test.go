@@ -81,7 +81,8 @@ func TestFewerStatusesAreWrittenWhileAWriteTakesLonger(t *testing.T) {
 		{"a burst, as it does not show yet", 100 * time.Millisecond, burst, burst},
 		{"five seconds later", 100 * time.Millisecond, 5, burst / 2},
 		{"when it is quick again, which the first writes show", 5 * time.Millisecond, 5, burst},
-		{"five seconds after that", 5 * time.Millisecond, burst, burst},
+		{"five seconds after that", 5 * time.Millisecond, 10, burst},
+		{"and after ten", 5 * time.Millisecond, burst, burst},
 	} {
 		before := s.writes
 		s.takes = c.takes

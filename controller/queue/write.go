@@ -100,7 +100,8 @@ func (c *controller) writeOne(ctx context.Context, q *v1alpha1.Queue, is *v1alph
 	delete(c.late, q.UID)
 	began := c.now()
 	err := c.patch(ctx, q, is)
-	c.writes.Took(c.now().Sub(began))
+	ended := c.now()
+	c.writes.Took(ended.Sub(began), ended)
 	if err != nil {
 		if client.IgnoreNotFound(err) != nil && ctx.Err() == nil {
 			klog.ErrorS(err, "The status of a Queue could not be written", "queue", q.Name)

@@ -15,23 +15,30 @@ type Pace struct {
 	Least float64       // writes a second, however long they take: see Slowed
 }
 
-// A write may take slack times as long as usual before there are fewer, and quick in any case.
+// A write may take slack times as long as usual before there are fewer, and quick in any case. The usual follows writes that take
+// longer slowly: it takes so long to become the double.
 const (
-	slack = 2
-	quick = 10 * time.Millisecond
+	slack   = 2
+	quick   = 10 * time.Millisecond
+	follows = 3 * time.Minute
 )
 
 // Writes is how long writes take. Its zero value has seen none.
-type Writes struct{ lately, usual time.Duration }
+type Writes struct {
+	lately, usual time.Duration
+	last          time.Time
+}
 
-// Took notes how long one took. The usual is the shortest of late: each that is longer makes it longer by 2 %.
-func (w *Writes) Took(d time.Duration) {
-	if w.lately == 0 {
+// Took notes how long one took that ended now. The usual is the shortest of late: a burst of a minute changes it little, and an API server
+// that has become slower for good is not busy for hours.
+func (w *Writes) Took(d time.Duration, now time.Time) {
+	if w.last.IsZero() {
 		w.lately, w.usual = d, d
-		return
 	}
+	since := min(max(0, now.Sub(w.last)), follows)
+	w.last = now
 	w.lately += (d - w.lately) / 4
-	w.usual = min(w.usual+w.usual/50, d)
+	w.usual = min(w.usual+time.Duration(float64(w.usual)*since.Seconds()/follows.Seconds()), d)
 }
 
 // Slowed is the pace where writes take so long. An API server that answers later than usual is busy, and gets as many times fewer writes.

@@ -12,9 +12,11 @@ import (
 
 func TestABusyAPIServerGetsFewerWrites(t *testing.T) {
 	p := queue.Pace{Rate: 10, Least: 1}
-	took := func(list ...time.Duration) (w queue.Writes) {
+	took := func(list ...time.Duration) (w queue.Writes) { // one a second
+		now := time.Date(2026, 11, 24, 9, 0, 0, 0, time.UTC)
 		for _, d := range list {
-			w.Took(d * time.Millisecond)
+			now = now.Add(time.Second)
+			w.Took(d*time.Millisecond, now)
 		}
 		return w
 	}
@@ -26,12 +28,14 @@ func TestABusyAPIServerGetsFewerWrites(t *testing.T) {
 		{"before a write", queue.Writes{}, 10},
 		{"an API server that always takes 30 ms is far away, and not busy", took(slices.Repeat([]time.Duration{30}, 20)...), 10},
 		{"one that takes a little longer is not busy either", took(append(slices.Repeat([]time.Duration{4}, 20), 7, 7, 7, 7)...), 10},
-		{"one that takes eight times as long gets a quarter", took(append(slices.Repeat([]time.Duration{6}, 20), slices.Repeat([]time.Duration{48}, 12)...)...), 3},
+		{"one that takes eight times as long gets a quarter", took(append(slices.Repeat([]time.Duration{6}, 20), slices.Repeat([]time.Duration{48}, 12)...)...), 2.7},
 		{"one that takes a second gets the least", took(append(slices.Repeat([]time.Duration{4}, 20), slices.Repeat([]time.Duration{1000}, 12)...)...), 1},
+		{"a burst of two minutes is not usual", took(append(slices.Repeat([]time.Duration{5}, 20), slices.Repeat([]time.Duration{100}, 120)...)...), 2},
+		{"one that is slower for good is not busy after a quarter of an hour", took(append(slices.Repeat([]time.Duration{5}, 20), slices.Repeat([]time.Duration{100}, 900)...)...), 10},
 		{"when it is quick again, it has them all", took(4, 4, 4, 100, 100, 100, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4), 10},
 	} {
-		if got := p.Slowed(c.writes).Rate; got < c.want-0.5 || got > c.want+0.5 {
-			t.Errorf("%s: %.2f writes a second, want %.0f", c.name, got, c.want)
+		if got := p.Slowed(c.writes).Rate; got < c.want-0.2 || got > c.want+0.2 {
+			t.Errorf("%s: %.2f writes a second, want %.1f", c.name, got, c.want)
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 type Book struct {
 	tree    *Tree
 	use     []int64 // of queue i and resource r at i*len(resources)+r, what is in its pool
+	held    []int64 // of queue i and those below it, what of resource r they hold and have kept, at i*len(resources)+r
 	users   map[userAt][]int64
 	holders map[string]*Holder         // by pod
 	kept    map[string]*kept           // by pod
@@ -32,7 +33,7 @@ type Book struct {
 	ranks    map[string]map[int32]int // pods that hold, by queue and priority
 	eased    []int                    // queues that hold less since Claims
 	evicted  map[string]Evicted       // by owner
-	owned    map[string]int           // pods that hold, by owner
+	owned    map[string]int           // pods that hold, by owner; those without are not in it
 
 	// Of each queue.
 	leaves []leaf
@@ -46,7 +47,7 @@ type Book struct {
 	least   [][]int64      // by kind, then by queue and resource: no more than any that waits in the queue or below it asks for of the kind
 }
 
-// userAt is a user of a queue or of those below it; of user "" it is the queue itself.
+// userAt is a user of a queue or of those below it; of the past, user "" is the queue itself.
 type userAt struct {
 	queue string
 	user  string
@@ -71,7 +72,7 @@ func (b *Book) Tree() *Tree { return b.tree }
 // be tried again.
 func (b *Book) SetTree(t *Tree) (call []string) {
 	b.tree = t
-	b.use = make([]int64, len(t.specs)*len(t.resources))
+	b.use, b.held = make([]int64, len(t.specs)*len(t.resources)), make([]int64, len(t.specs)*len(t.resources))
 	b.users = map[userAt][]int64{}
 	waiting := slices.Collect(maps.Values(b.line))
 	slices.SortFunc(waiting, func(x, y *waiter) int { return compare(x, y) })
@@ -145,7 +146,9 @@ func (b *Book) countVector(i int, user string, v []int64, sign int64) {
 		if b.tree.own[at] {
 			continue
 		}
-		b.countUser(userAt{spec.Name, ""}, v, sign)
+		for r, amount := range v {
+			b.held[at*n+r] += sign * amount
+		}
 		if len(spec.PerUser) > 0 || spec.FairUsers {
 			b.countUser(userAt{spec.Name, known(user)}, v, sign)
 		}
@@ -260,14 +263,23 @@ func (b *Book) rank(h *Holder, sign int) {
 	if h == nil {
 		return
 	}
-	if b.owned[h.owner()] += sign; b.owned[h.owner()] == 0 {
-		delete(b.owned, h.owner())
+	if h.Owner != "" {
+		tally(b.owned, h.Owner, sign)
 	}
-	if b.ranks[h.Queue] == nil {
-		b.ranks[h.Queue] = map[int32]int{}
+	of := b.ranks[h.Queue]
+	if of == nil {
+		of = map[int32]int{}
+		b.ranks[h.Queue] = of
 	}
-	if b.ranks[h.Queue][h.Priority] += sign; b.ranks[h.Queue][h.Priority] == 0 {
-		delete(b.ranks[h.Queue], h.Priority)
+	tally(of, h.Priority, sign)
+}
+
+// tally adds to the number of a key, and keeps none that is 0.
+func tally[K comparable](of map[K]int, key K, n int) {
+	if n += of[key]; n == 0 {
+		delete(of, key)
+	} else {
+		of[key] = n
 	}
 }
 

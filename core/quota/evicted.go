@@ -89,7 +89,7 @@ func (b *Book) OwnerOf(pod string) (owner string, pods int) {
 	if h == nil {
 		return "", 0
 	}
-	return h.owner(), b.owned[h.owner()]
+	return h.owner(), max(1, b.owned[h.Owner])
 }
 
 // owner is what the evictions of a pod are counted under.
@@ -99,5 +99,5 @@ func (h *Holder) owner() string { return cmp.Or(h.Owner, h.ID) }
 // the pods that it has now, or had before, MostEvictions times.
 func (b *Book) spared(h *Holder, now time.Time) bool {
 	e, known := b.evicted[h.owner()]
-	return known && e.Counts(now) && e.Pods >= MostEvictions*max(1, e.Of, b.owned[h.owner()])
+	return known && e.Counts(now) && e.Pods >= MostEvictions*max(1, e.Of, b.owned[h.Owner])
 }

@@ -77,7 +77,7 @@ func (b *Book) Recount() bool {
 	for pod, k := range b.kept {
 		c.Keep(&Workload{ID: k.workload, Queue: k.queue, User: k.user}, []Pod{{ID: pod, Pieces: k.pieces}}, k.kind, k.until)
 	}
-	return slices.Equal(b.use, c.use) && len(b.users) == len(c.users)
+	return slices.Equal(b.use, c.use) && slices.Equal(b.held, c.held) && len(b.users) == len(c.users)
 }
 
 // OverLimit returns a queue that holds more than it may, if nominal quotas are unchanged.

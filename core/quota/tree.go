@@ -125,6 +125,14 @@ func (t *Tree) node(s Spec, parent int, fatal bool) int {
 	return i
 }
 
+// whole is the queue that i is the own part of, or i.
+func (t *Tree) whole(i int) int {
+	if t.own[i] {
+		return t.parent[i]
+	}
+	return i
+}
+
 // cyclic reports whether a queue is its own ancestor.
 func cyclic(byName map[string]Spec, name string) bool {
 	at := byName[name].Parent

@@ -317,10 +317,7 @@ func (b *Book) userLimit(i int, user string, v []int64) Verdict {
 
 // heldOf is what a queue and those below it hold and have kept.
 func (b *Book) heldOf(i, r int) int64 {
-	if sum := b.users[userAt{b.tree.specs[i].Name, ""}]; sum != nil {
-		return sum[r]
-	}
-	return 0
+	return b.held[b.tree.whole(i)*len(b.tree.resources)+r]
 }
 
 // most is the most of a resource that a queue could ever hold, if no other held any.
@@ -348,8 +345,10 @@ func (b *Book) borrows(i int, v []int64) bool {
 // Holds returns what a queue and those below it hold and have kept, by the resources of
 // the Tree.
 func (b *Book) Holds(queue string) []int64 {
-	if sum := b.users[userAt{queue, ""}]; sum != nil {
-		return slices.Clone(sum)
+	n := len(b.tree.resources)
+	i, there := b.tree.index[queue]
+	if !there {
+		return make([]int64, n)
 	}
-	return make([]int64, len(b.tree.resources))
+	return slices.Clone(b.held[i*n : (i+1)*n])
 }

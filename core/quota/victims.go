@@ -71,7 +71,7 @@ func (b *Book) without(c *Claim) *Book {
 // counts is a copy of what the Book counts, in which no workload waits and what is kept has no owner.
 func (b *Book) counts() *Book {
 	out := &Book{
-		tree: b.tree, use: slices.Clone(b.use), users: make(map[userAt][]int64, len(b.users)), holders: maps.Clone(b.holders), works: map[string]map[string]bool{},
+		tree: b.tree, use: slices.Clone(b.use), held: slices.Clone(b.held), users: make(map[userAt][]int64, len(b.users)), holders: maps.Clone(b.holders), works: map[string]map[string]bool{},
 		evicted: b.evicted, owned: b.owned,
 	}
 	for key, sum := range b.users {

@@ -7,5 +7,5 @@ func (q *Quota) Book() *quota.Book { return q.book }
 
 // Known is how many pods and workloads q knows something of.
 func (q *Quota) Known() int {
-	return len(q.pods) + len(q.leads) + len(q.works) + len(q.allowed) + len(q.only) + len(q.asked) + len(q.again) + len(q.retried) + len(q.called) + len(q.settled)
+	return len(q.pods) + len(q.leads) + len(q.works) + len(q.allowed) + len(q.only) + len(q.asked) + len(q.again) + len(q.retried) + len(q.called)
 }

@@ -33,11 +33,7 @@ func (q *Quota) Promise(pods []*v1.Pod, nodes map[types.UID]string) {
 			keep = append(keep, p)
 		}
 	}
-	q.book.Leave(w.ID)
-	if lead := q.leads[w.ID]; lead != nil {
-		delete(q.works, lead.UID)
-		delete(q.leads, w.ID)
-	}
+	q.leave(w.ID)
 	q.book.Promise(w, keep)
 }
 
@@ -47,12 +43,13 @@ func (q *Quota) Reserve(pod *v1.Pod, node string) {
 		return
 	}
 	defer q.mu.Unlock()
-	if q.pods[pod.UID] == nil && !request.AsksForGPUs(pod) {
+	s := q.pods[pod.UID]
+	if s == nil && !request.AsksForGPUs(pod) {
 		return
 	}
 	held, settled := q.read.Reserved(pod, node)
-	if q.hold(pod, held); settled {
-		q.settled[pod.UID] = node
+	if q.hold(pod, held); settled && s != nil {
+		s.node = node
 	}
 }
 
@@ -62,8 +59,11 @@ func (q *Quota) Unreserve(pod *v1.Pod) {
 		return
 	}
 	q.change(func() {
-		delete(q.settled, pod.UID)
-		if now := q.pods[pod.UID]; q.book != nil && (now == nil || now.Spec.NodeName == "") {
+		s := q.pods[pod.UID]
+		if s != nil {
+			s.node = ""
+		}
+		if q.book != nil && (s == nil || s.pod.Spec.NodeName == "") {
 			q.book.Gone(string(pod.UID))
 		}
 	})
@@ -125,7 +125,7 @@ func (q *Quota) waiting(lead *v1.Pod) []*v1.Pod {
 	out := []*v1.Pod{lead}
 	if w := q.asked[id]; w != nil {
 		for i := range w.Pods {
-			if pod := q.pods[types.UID(w.Pods[i].ID)]; pod != nil && pod.UID != lead.UID {
+			if pod := q.pod(types.UID(w.Pods[i].ID)); pod != nil && pod.UID != lead.UID {
 				out = append(out, pod)
 			}
 		}

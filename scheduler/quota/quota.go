@@ -41,9 +41,9 @@ type Quota struct {
 	mu      sync.Mutex
 	read    queues.Reader
 	book    *quota.Book
-	pods    map[types.UID]*v1.Pod // with GPUs, not ended
-	leads   map[string]*v1.Pod    // whom to call, by workload
-	works   map[types.UID]string  // the workload of those in leads
+	pods    map[types.UID]*seen  // with GPUs, not ended
+	leads   map[string]*v1.Pod   // whom to call, by workload
+	works   map[types.UID]string // the workload of those in leads
 	allowed map[types.UID]*quota.Selection
 	only    map[types.UID][]quota.Kind // see Narrow
 	asked   map[string]*quota.Workload // those called or admitted, until they hold
@@ -56,7 +56,6 @@ type Quota struct {
 	tallies   metrics.Tallies
 	again     map[types.UID]time.Time // when pods that lead claims are tried again
 	retried   map[string]bool         // workloads in line that are to be tried again all the same
-	settled   map[types.UID]string    // the node of pods that Reserve has counted as they are counted when they are bound
 	called    map[string]bool         // workloads for which quota is kept since next, and that were not tried since
 	ready     chan struct{}           // closed when it is known which Queues there are; nil: none is waited for
 }
@@ -64,9 +63,9 @@ type Quota struct {
 // New returns a Quota of a cluster without Queues.
 func New() *Quota {
 	q := &Quota{
-		call: func([]*v1.Pod) {}, Situation: func() *queues.Situation { return nil }, Least: func(string) int { return 0 }, Holding: func(types.UID) bool { return false }, pods: map[types.UID]*v1.Pod{}, leads: map[string]*v1.Pod{},
+		call: func([]*v1.Pod) {}, Situation: func() *queues.Situation { return nil }, Least: func(string) int { return 0 }, Holding: func(types.UID) bool { return false }, pods: map[types.UID]*seen{}, leads: map[string]*v1.Pod{},
 		works: map[types.UID]string{}, allowed: map[types.UID]*quota.Selection{}, only: map[types.UID][]quota.Kind{}, asked: map[string]*quota.Workload{}, objects: objects.New(),
-		tallies: metrics.Tallies{}, again: map[types.UID]time.Time{}, retried: map[string]bool{}, called: map[string]bool{}, settled: map[types.UID]string{},
+		tallies: metrics.Tallies{}, again: map[types.UID]time.Time{}, retried: map[string]bool{}, called: map[string]bool{},
 	}
 	q.evictions = history.NewWriter(q.evictedOf)
 	q.Waiting = func(pods []*v1.Pod) { q.call(pods[:1]) }

@@ -32,7 +32,8 @@ func (q *Quota) Await(a *Ask, count int, until time.Time) {
 		q.admit(w, nil)
 		w.Pods, w.Need = slices.DeleteFunc(w.Pods[:min(max(0, count), len(w.Pods))], func(p quota.Pod) bool { return len(p.Pieces) == 0 }), 0
 		var waiting []*v1.Pod
-		for _, pod := range q.pods {
+		for _, s := range q.pods {
+			pod := s.pod
 			switch ref := metav1.GetControllerOfNoCopy(pod); {
 			case ref == nil || ref.UID != id || pod.DeletionTimestamp != nil:
 			case pod.Spec.NodeName == "":
@@ -59,7 +60,7 @@ func (q *Quota) Lost(object types.UID) bool {
 	defer q.mu.Unlock()
 	waits := false
 	for uid := range q.objects.Pods(object) {
-		pod := q.pods[uid]
+		pod := q.pod(uid)
 		if pod == nil || q.book == nil {
 			continue
 		}

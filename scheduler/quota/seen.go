@@ -12,25 +12,40 @@ import (
 	"berth.dev/berth/kube/request"
 )
 
+// seen is a pod as the watch has shown it.
+type seen struct {
+	pod *v1.Pod
+	// node is where Reserve has counted it as it is counted when it is bound there; "" is nowhere.
+	node string
+}
+
+// pod returns a pod as it was seen last, with mu held; nil is not at all.
+func (q *Quota) pod(uid types.UID) *v1.Pod {
+	if s := q.pods[uid]; s != nil {
+		return s.pod
+	}
+	return nil
+}
+
 // Seen takes a pod as the watch has it now.
 func (q *Quota) Seen(pod *v1.Pod) {
 	q.mu.Lock()
-	was := q.pods[pod.UID]
-	if was != nil && q.holdsAsBefore(was, pod) {
-		q.pods[pod.UID] = pod
+	s := q.pods[pod.UID]
+	if s != nil && q.holdsAsBefore(s, pod) {
+		s.pod = pod
 		q.mu.Unlock()
 		return
 	}
 	q.mu.Unlock()
-	if was == nil && !request.AsksForGPUs(pod) {
+	if s == nil && !request.AsksForGPUs(pod) {
 		return
 	}
 	q.changeIf(func() (changed bool, moved *v1.Pod) {
 		if request.Ended(pod) {
 			return q.forget(pod.UID), nil
 		}
-		was := q.pods[pod.UID]
-		q.pods[pod.UID] = pod
+		was := q.pod(pod.UID)
+		q.pods[pod.UID] = &seen{pod: pod}
 		q.take(pod)
 		switch {
 		case q.book == nil:
@@ -38,9 +53,7 @@ func (q *Quota) Seen(pod *v1.Pod) {
 			q.hold(pod, q.read.Held(pod, pod.Spec.NodeName))
 			return true, nil
 		case was != nil && q.works[pod.UID] != "" && q.read.Queue(was) != q.read.Queue(pod):
-			id := q.works[pod.UID]
-			q.book.Leave(id)
-			q.drop(id)
+			q.drop(q.works[pod.UID])
 			return true, pod
 		case was != nil && queues.NamesOther(was, pod):
 			moved = q.unmix(pod)
@@ -51,21 +64,13 @@ func (q *Quota) Seen(pod *v1.Pod) {
 
 // holdsAsBefore notes a pod that holds, or asks for, the same as before: then no other may go on because of it. It
 // reports whether that is so. mu is held.
-func (q *Quota) holdsAsBefore(was, now *v1.Pod) bool {
-	if queues.CountAlike(was, now) || q.boundAsReserved(was, now) {
+func (q *Quota) holdsAsBefore(s *seen, now *v1.Pod) bool {
+	was := s.pod
+	if queues.CountAlike(was, now) || s.node != "" && s.node == now.Spec.NodeName && queues.BoundAlike(was, now) {
 		return true
 	}
 	leaves := was.DeletionTimestamp == nil && now.DeletionTimestamp != nil || request.Ended(now)
 	return q.book != nil && now.Spec.NodeName != "" && !leaves && q.runs(was, now)
-}
-
-// boundAsReserved reports whether a pod was bound to the node on which Reserve has counted it, and nothing is to be counted otherwise. mu is held.
-func (q *Quota) boundAsReserved(was, now *v1.Pod) bool {
-	node := q.settled[now.UID]
-	if now.Spec.NodeName != "" {
-		delete(q.settled, now.UID)
-	}
-	return node != "" && node == now.Spec.NodeName && queues.BoundAlike(was, now)
 }
 
 // runs notes how far a pod is that holds the same as before, with mu held; ok is false where it may hold
@@ -86,7 +91,7 @@ func (q *Quota) runs(was, now *v1.Pod) (ok bool) {
 // Gone takes a pod that is deleted.
 func (q *Quota) Gone(uid types.UID) {
 	q.changeIf(func() (changed bool, lead *v1.Pod) {
-		if pod := q.pods[uid]; pod != nil && q.book != nil {
+		if pod := q.pod(uid); pod != nil && q.book != nil {
 			lead = q.unmix(pod)
 		}
 		return q.forget(uid), lead
@@ -113,11 +118,8 @@ func (q *Quota) unmix(pod *v1.Pod) (lead *v1.Pod) {
 // outOfLine takes a gang that waits because its pods were of several queues out of its line, and
 // returns its leader; nil is that it does not. mu is held.
 func (q *Quota) outOfLine(id string) (lead *v1.Pod) {
-	if w := q.asked[id]; q.book == nil || w == nil || !w.Mixed {
-		return nil
-	}
-	if lead = q.leads[id]; lead != nil {
-		q.book.Leave(id)
+	if w := q.asked[id]; q.book != nil && w != nil && w.Mixed && q.leads[id] != nil {
+		lead = q.leads[id]
 		q.drop(id)
 	}
 	return lead
@@ -125,20 +127,18 @@ func (q *Quota) outOfLine(id string) (lead *v1.Pod) {
 
 // forget drops all about a pod, with mu held. It reports whether something was known.
 func (q *Quota) forget(uid types.UID) bool {
-	pod := q.pods[uid]
+	pod := q.pod(uid)
 	if pod != nil {
 		q.objects.Gone(pod)
 	}
 	delete(q.pods, uid)
 	delete(q.allowed, uid)
 	delete(q.only, uid)
-	delete(q.settled, uid)
 	if q.book == nil {
 		return pod != nil
 	}
 	_, holds := q.book.Holder(string(uid))
 	if id, leads := q.works[uid]; leads {
-		q.book.Leave(id)
 		q.book.Release(id)
 		q.drop(id)
 	}
@@ -165,12 +165,18 @@ func (q *Quota) unask(id string) {
 	delete(q.asked, id)
 }
 
-// drop forgets whom to call for a workload, with mu held.
-func (q *Quota) drop(id string) {
+// leave takes a workload of pods out of its line, with mu held: one that is in a line has a lead.
+func (q *Quota) leave(id string) {
 	if lead := q.leads[id]; lead != nil {
+		q.book.Leave(id)
 		delete(q.works, lead.UID)
+		delete(q.leads, id)
 	}
-	delete(q.leads, id)
+}
+
+// drop is leave, and forgets what else is known of the workload.
+func (q *Quota) drop(id string) {
+	q.leave(id)
 	delete(q.asked, id)
 	delete(q.retried, id)
 	delete(q.called, id)

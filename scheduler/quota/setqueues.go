@@ -14,8 +14,7 @@ import (
 func (q *Quota) SetQueues(specs []quota.Spec, read queues.Reader) {
 	q.mu.Lock()
 	var call []*v1.Pod
-	clear(q.settled) // they may be of other queues, and hold something else
-	more := false    // there are queues that were not there
+	more := false // there are queues that were not there
 	if len(specs) == 0 {
 		for _, lead := range q.leads {
 			call = append(call, lead)
@@ -41,7 +40,9 @@ func (q *Quota) SetQueues(specs []quota.Spec, read queues.Reader) {
 				q.book.SetLine(id, q.read.PriorityInLine(lead))
 			}
 		}
-		for _, pod := range q.pods {
+		for _, s := range q.pods {
+			pod := s.pod
+			s.node = "" // it may be of another queue, and hold something else
 			switch {
 			case pod.Spec.NodeName != "":
 				q.hold(pod, q.read.Held(pod, pod.Spec.NodeName))
@@ -66,7 +67,8 @@ func (q *Quota) freed(was, now *quota.Tree) (call []*v1.Pod) {
 	if !slices.ContainsFunc(now.Names(), func(name string) bool { return was.Ways(name) != now.Ways(name) }) {
 		return nil
 	}
-	for _, pod := range q.pods {
+	for _, s := range q.pods {
+		pod := s.pod
 		if pod.Spec.NodeName != "" || q.works[pod.UID] != "" {
 			continue
 		}

@@ -33,11 +33,11 @@ func (q *Quota) Try(a *Ask) Answer {
 		return Answer{Count: len(a.Pods)}
 	}
 	delete(q.called, w.ID)
+	delete(q.retried, w.ID)
 	q.book.SetNow(time.Now())
 	v := q.book.Try(w)
 	if v.Cause == quota.None {
-		q.book.Leave(w.ID)
-		q.drop(w.ID)
+		q.leave(w.ID)
 		q.asked[w.ID] = w
 		q.admit(w, v.Choices)
 		return Answer{Count: v.Count}
@@ -49,8 +49,8 @@ func (q *Quota) Try(a *Ask) Answer {
 	}
 	claim := q.claim(a, w)
 	out := Answer{Refused: v.Sentence(what, w.User), Room: v.Cause.Passes() && q.book.MayReclaim(claim)}
-	q.book.Wait(w)
 	q.drop(w.ID)
+	q.book.Wait(w)
 	q.leads[w.ID], q.works[a.Lead.UID], q.asked[w.ID] = a.Lead, w.ID, w
 	q.objects.Refused(a.Lead)
 	return out
