@@ -54,6 +54,14 @@ func (r *Reader) PriorityInLine(o metav1.Object) *int32 {
 	return r.Line(o)
 }
 
+// OwnerOf returns what Owner does; "" where it is nil.
+func (r *Reader) OwnerOf(pod *v1.Pod) string {
+	if r.Owner == nil {
+		return ""
+	}
+	return r.Owner(pod)
+}
+
 // Reserved returns what a pod holds that gets a node, and whether it holds that whichever devices are committed to it.
 func (r *Reader) Reserved(pod *v1.Pod, node string) (held []quota.Piece, settled bool) {
 	if r.Settled != nil {

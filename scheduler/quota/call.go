@@ -72,9 +72,7 @@ func (q *Quota) next() (call []*v1.Pod) {
 
 // expire ends what is kept until now.
 func (q *Quota) expire() {
-	q.change(func() {
-		q.wakes = time.Time{} // the next is another timer
-	})
+	q.change(func() { q.wakes = time.Time{} }) // the next is another timer
 }
 
 // wakeObjects makes the calls of ObjectsFrom that are due, without mu.

@@ -1,6 +1,8 @@
 package quota
 
 import (
+	"cmp"
+
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -44,11 +46,15 @@ func (q *Quota) Reserve(pod *v1.Pod, node string) {
 	}
 	defer q.mu.Unlock()
 	s := q.pods[pod.UID]
-	if s == nil && !request.AsksForGPUs(pod) {
-		return
+	if s == nil {
+		if !request.AsksForGPUs(pod) {
+			return
+		}
+		s = &seen{pod: pod, early: true}
+		q.pods[pod.UID] = s
 	}
 	held, settled := q.read.Reserved(pod, node)
-	if q.hold(pod, held); settled && s != nil {
+	if q.hold(pod, held); settled {
 		s.node = node
 	}
 }
@@ -61,7 +67,9 @@ func (q *Quota) Unreserve(pod *v1.Pod) {
 	q.change(func() {
 		s := q.pods[pod.UID]
 		if s != nil {
-			s.node = ""
+			if s.node = ""; s.early {
+				delete(q.pods, pod.UID)
+			}
 		}
 		if q.book != nil && (s == nil || s.pod.Spec.NodeName == "") {
 			q.book.Gone(string(pod.UID))
@@ -139,10 +147,7 @@ func (q *Quota) Waits(pod *v1.Pod) bool {
 		return false
 	}
 	defer q.mu.Unlock()
-	if id, leads := q.works[pod.UID]; leads {
-		return q.waits(id)
-	}
-	return q.waits(queues.Workload(pod))
+	return q.waits(cmp.Or(q.works[pod.UID], queues.Workload(pod)))
 }
 
 // waits is Waits for a workload, with mu held.
@@ -168,8 +173,8 @@ func (q *Quota) Account(pod *v1.Pod) string {
 		return ""
 	}
 	defer q.mu.Unlock()
-	if q.read.Queue(pod) == "" {
-		return ""
+	if name := q.read.Queue(pod); name != "" {
+		return name + "\x00" + q.read.User(pod)
 	}
-	return q.read.Queue(pod) + "\x00" + q.read.User(pod)
+	return ""
 }

@@ -21,11 +21,11 @@ func (q *Quota) count(pod *v1.Pod, count func(queues []string)) {
 		return
 	}
 	defer q.mu.Unlock()
-	if q.pods[pod.UID] == nil && !request.AsksForGPUs(pod) {
-		return
-	}
 	h, holds := q.book.Holder(string(pod.UID))
 	if !holds {
+		if q.pods[pod.UID] == nil && !request.AsksForGPUs(pod) {
+			return
+		}
 		h.Queue = q.read.Queue(pod)
 	}
 	count(q.book.Tree().Path(h.Queue))

@@ -95,14 +95,13 @@ func (q *Quota) CallBy(call func([]*v1.Pod)) { q.call = call }
 // AwaitQueues has Ready wait until known is called, which is for when it is known which Queues there
 // are. It is to be called before any pod is tried.
 func (q *Quota) AwaitQueues() (known func()) {
-	ready := make(chan struct{})
-	q.ready = ready
-	return sync.OnceFunc(func() { close(ready) })
+	q.ready = make(chan struct{})
+	return sync.OnceFunc(func() { close(q.ready) })
 }
 
 // Ready waits until it is known which Queues there are, and reports whether there are any.
 func (q *Quota) Ready(ctx context.Context) bool {
-	if q.ready != nil {
+	if q.ready != nil && !q.On() {
 		select {
 		case <-q.ready:
 		case <-ctx.Done():

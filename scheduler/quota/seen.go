@@ -17,6 +17,8 @@ type seen struct {
 	pod *v1.Pod
 	// node is where Reserve has counted it as it is counted when it is bound there; "" is nowhere.
 	node string
+	// early is that the watch has not shown it yet: Reserve has come before. It may be gone.
+	early bool
 }
 
 // pod returns a pod as it was seen last, with mu held; nil is not at all.
@@ -32,7 +34,7 @@ func (q *Quota) Seen(pod *v1.Pod) {
 	q.mu.Lock()
 	s := q.pods[pod.UID]
 	if s != nil && q.holdsAsBefore(s, pod) {
-		s.pod = pod
+		s.pod, s.early = pod, false
 		q.mu.Unlock()
 		return
 	}
@@ -80,8 +82,8 @@ func (q *Quota) runs(was, now *v1.Pod) (ok bool) {
 	if !holds || !queues.HoldAlike(was, now) || h.User == "" && q.read.User(now) != "" {
 		return false
 	}
-	if queues.Runs(&h, now); h.Owner == "" && q.read.Owner != nil {
-		h.Owner = q.read.Owner(now)
+	if queues.Runs(&h, now); h.Owner == "" {
+		h.Owner = q.read.OwnerOf(now)
 	}
 	q.book.Hold(&h)
 	q.version++ // it may be a victim now
@@ -190,8 +192,6 @@ func (q *Quota) hold(pod *v1.Pod, held []quota.Piece) {
 		return
 	}
 	h := queues.Holder(pod, name, q.read.User(pod), held, q.Least)
-	if q.read.Owner != nil {
-		h.Owner = q.read.Owner(pod)
-	}
+	h.Owner = q.read.OwnerOf(pod)
 	q.book.Hold(&h)
 }

@@ -102,3 +102,32 @@ func TestAUserThatIsKnownLaterMakesRoom(t *testing.T) {
 		t.Errorf("when the user of the first is known the second is called %d times, and may go on: %v", called, q.Lets(second.UID))
 	}
 }
+
+// TestAPodMayGetANodeBeforeTheWatchShowsIt has the scheduler place a pod that the quotas have not seen: it is counted once all the
+// same, and nothing is left of one that gets no node and is gone.
+func TestAPodMayGetANodeBeforeTheWatchShowsIt(t *testing.T) {
+	q := counting([]*v1alpha1.Queue{queueOf("team", "", 8)})
+	place := func(pod *v1.Pod) {
+		t.Helper()
+		if answer := q.Try(schedulerquota.Alone(pod, request.TicketOf(pod))); answer.Refused != "" {
+			t.Fatal(answer)
+		}
+		q.Reserve(pod, "n")
+	}
+	l := lifeOf(podOf("fast", "team"))
+	place(l.created)
+	before := q.Version()
+	q.Seen(l.created)
+	q.Seen(l.bound)
+	if used := q.Book().HeldGPUs()["team"]; used != quota.Whole || q.Version() != before {
+		t.Errorf("queue team holds %d parts, and was counted %d times more; want one GPU, counted once", used, q.Version()-before)
+	}
+	q.Gone(l.created.UID)
+	gone := podOf("gone", "team")
+	place(gone)
+	q.Unreserve(gone)
+	q.Gone(gone.UID)
+	if n, used := q.Known(), q.Book().HeldGPUs()["team"]; n != 0 || used != 0 {
+		t.Errorf("%d things are known of pods that are gone, which hold %d parts; want none", n, used)
+	}
+}

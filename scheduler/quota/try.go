@@ -47,8 +47,7 @@ func (q *Quota) Try(a *Ask) Answer {
 	if a.Gang != "" {
 		what = fmt.Sprintf("gang %s", a.Gang)
 	}
-	claim := q.claim(a, w)
-	out := Answer{Refused: v.Sentence(what, w.User), Room: v.Cause.Passes() && q.book.MayReclaim(claim)}
+	out := Answer{Refused: v.Sentence(what, w.User), Room: v.Cause.Passes() && q.book.MayReclaim(q.claim(a, w))}
 	q.drop(w.ID)
 	q.book.Wait(w)
 	q.leads[w.ID], q.works[a.Lead.UID], q.asked[w.ID] = a.Lead, w.ID, w
