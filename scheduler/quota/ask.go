@@ -89,13 +89,14 @@ func (q *Quota) claim(a *Ask, w *quota.Workload) *quota.Claim {
 	return c
 }
 
-// take has a pod take over what is kept for one of the object that created it, with mu held.
-func (q *Quota) take(pod *v1.Pod) {
+// take has a pod take over what is kept for one of the object that created it, with mu held, and reports whether it is of such an object.
+func (q *Quota) take(pod *v1.Pod) bool {
 	ref := metav1.GetControllerOfNoCopy(pod)
 	if ref == nil || q.book == nil || !q.objects.Come(ref.UID, pod.UID) {
-		return
+		return false
 	}
 	queue := q.read.Queue(pod)
 	asked, _ := q.read.Asked(pod, q.book.Tree().Ways(queue))
 	q.book.Take(string(ref.UID), queues.Workload(pod), queue, asked)
+	return true
 }

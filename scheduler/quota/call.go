@@ -23,9 +23,11 @@ func (q *Quota) change(do func()) {
 func (q *Quota) changeIf(do func() (changed bool, also *v1.Pod)) {
 	q.mu.Lock()
 	changed, also := do()
-	if changed {
-		q.version++
+	if !changed {
+		q.mu.Unlock()
+		return
 	}
+	q.version++
 	call := append(q.next(), also)
 	q.mu.Unlock()
 	q.wake(call)
@@ -33,8 +35,7 @@ func (q *Quota) changeIf(do func() (changed bool, also *v1.Pod)) {
 
 func (q *Quota) wake(call []*v1.Pod) {
 	q.wakeObjects()
-	call = slices.DeleteFunc(call, func(pod *v1.Pod) bool { return pod == nil })
-	if len(call) > 0 {
+	if call = slices.DeleteFunc(call, func(pod *v1.Pod) bool { return pod == nil }); len(call) > 0 {
 		q.call(call)
 	}
 }

@@ -17,10 +17,7 @@ func (q *Quota) Promise(pods []*v1.Pod, nodes map[types.UID]string) {
 		return
 	}
 	defer q.mu.Unlock()
-	w := q.asked[queues.Workload(pods[0])]
-	if w == nil {
-		w = q.asked[string(pods[0].UID)]
-	}
+	w := cmp.Or(q.asked[queues.Workload(pods[0])], q.asked[string(pods[0].UID)])
 	if w == nil {
 		return
 	}

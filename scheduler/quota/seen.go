@@ -48,7 +48,7 @@ func (q *Quota) Seen(pod *v1.Pod) {
 		}
 		was := q.pod(pod.UID)
 		q.pods[pod.UID] = &seen{pod: pod}
-		q.take(pod)
+		changed = q.take(pod)
 		switch {
 		case q.book == nil:
 		case pod.Spec.NodeName != "":
@@ -60,7 +60,7 @@ func (q *Quota) Seen(pod *v1.Pod) {
 		case was != nil && queues.NamesOther(was, pod):
 			moved = q.unmix(pod)
 		}
-		return moved != nil, moved
+		return changed || moved != nil, moved
 	})
 }
 
