@@ -331,8 +331,8 @@ const (
 	// AnnotationDisruptionBudget, on an InferenceService, says with the value "none" that Berth writes no PodDisruptionBudget for it while
 	// its replicas stay where they are.
 	AnnotationDisruptionBudget = "berth.dev/disruption-budget"
-	// AnnotationScaleToZeroAfter, on an InferenceService with minReplicas 0, is how long after the last request its last
-	// replica ends: a duration such as "10m". AnnotationScaleDownAfter is how long fewer replicas must have been
+	// AnnotationScaleToZeroAfter, on an InferenceService with minReplicas 0, is how long after the last request, and after it was
+	// ready, its last replica ends: a duration such as "10m". AnnotationScaleDownAfter is how long fewer replicas must have been
 	// enough before one ends.
 	AnnotationScaleToZeroAfter = "berth.dev/scale-to-zero-after"
 	AnnotationScaleDownAfter   = "berth.dev/scale-down-after"

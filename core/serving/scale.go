@@ -73,6 +73,7 @@ type Replicas struct {
 // History is what Want remembers of one service between calls; the zero value remembers nothing.
 type History struct {
 	began   time.Time // when it was first asked
+	ready   time.Time // when one of the replicas was first ready, since there are some; zero is not yet
 	panics  time.Time // until when
 	highest int       // what a panic asked for at most
 	peaks   []peak    // what was wanted in the last DownAfter, falling, the newest last
@@ -90,12 +91,18 @@ type peak struct {
 //
 // It wants as many as the average of StableWindow needs, or in a panic, when PanicWindow needs twice those that are ready, as
 // that needs and never fewer than before. It takes replicas away only when fewer were wanted for DownAfter, none while requests are held,
-// and the last only after the time of ToZero without a request, whatever the averages still are; and none while t is partial.
+// and the last only after the time of ToZero without a request, whatever the averages still are; and none while t is partial. The time in
+// which it starts does not count, up to StartsWithin.
 func (h *History) Want(now time.Time, s *Scale, has Replicas, t *Traffic) (n int, why string) {
 	if h.began.IsZero() {
 		h.began = now
 	}
 	h.loads.note(now, has.Load)
+	if has.Wanted == 0 {
+		h.ready = time.Time{}
+	} else if h.ready.IsZero() && has.Ready > 0 {
+		h.ready = now
+	}
 	switch {
 	case t == nil && s.Metric.OfReplicas():
 		return h.byLoad(now, s, has)
@@ -123,7 +130,7 @@ func (h *History) count(now time.Time, s *Scale, has Replicas, t *Traffic) (n in
 		if has.Wanted == 0 {
 			return 0, "no requests"
 		}
-		return 0, fmt.Sprintf("no requests for %s", after)
+		return 0, fmt.Sprintf("no requests for %s", h.least(after))
 	}
 	n = h.needs(now, s, has, t)
 	n = min(max(n, s.Min), s.limit())
@@ -204,13 +211,25 @@ func (h *History) quiet(now time.Time, s *Scale, after time.Duration, has Replic
 	case has.Wanted == 0:
 		return t.Last.IsZero() || now.Sub(t.Last) >= min(PanicWindow, after)
 	}
-	return now.Sub(h.since(t)) >= after
+	return now.Sub(h.since(t)) >= h.least(after)
+}
+
+// StartsWithin is how long a replica may take to be ready before it counts as idle, if nothing is asked of the service meanwhile. It is the
+// default of Knative's progress-deadline.
+const StartsWithin = 10 * time.Minute
+
+// least is how long there must have been no request before a service loses its last replica, which it does after such a time once one was ready.
+func (h *History) least(after time.Duration) time.Duration {
+	if h.ready.IsZero() {
+		return max(after, StartsWithin)
+	}
+	return after
 }
 
 // since is from when on a service may be taken to be idle.
 func (h *History) since(t *Traffic) time.Time {
 	since := h.began
-	for _, at := range []time.Time{t.Since, t.Last} {
+	for _, at := range []time.Time{h.ready, t.Since, t.Last} {
 		if at.After(since) {
 			since = at
 		}
@@ -225,5 +244,5 @@ func (h *History) Idle(now time.Time, s *Scale, has Replicas, t *Traffic) time.D
 	if t == nil || !may || has.Wanted == 0 {
 		return 0
 	}
-	return max(h.since(t).Add(after).Sub(now), time.Millisecond)
+	return max(h.since(t).Add(h.least(after)).Sub(now), time.Millisecond)
 }

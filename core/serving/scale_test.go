@@ -43,7 +43,7 @@ func TestWant(t *testing.T) {
 		{"while some requests are not counted, none goes, and one may come", scale(0, 5), []step{
 			{0, serving.Replicas{}, &serving.Traffic{Partial: true}, 0, "no requests"},
 			{time.Hour, serving.Replicas{Wanted: 2, Ready: 2}, &serving.Traffic{Last: start, Partial: true}, 2, "some requests are not counted at the moment"},
-			{time.Second, serving.Replicas{Wanted: 2, Ready: 2}, &serving.Traffic{Last: start}, 0, "no requests for 5m0s"},
+			{5 * time.Minute, serving.Replicas{Wanted: 2, Ready: 2}, &serving.Traffic{Last: start}, 0, "no requests for 5m0s"},
 			{time.Second, serving.Replicas{}, &serving.Traffic{Held: 1, Partial: true}, 1, "1.0 requests at once"},
 		}},
 		{"zero is honored (kserve#3514)", scale(0, 5), []step{
@@ -72,11 +72,24 @@ func TestWant(t *testing.T) {
 			{0, serving.Replicas{}, &serving.Traffic{Held: 3, Last: start}, 1, ""},
 			{time.Hour, serving.Replicas{Wanted: 1}, &serving.Traffic{Held: 1, Last: start}, 1, "1 held until a replica is ready"},
 		}},
+		{"the time in which a replica starts is not idle", scale(0, 5), []step{
+			{0, serving.Replicas{}, &serving.Traffic{Held: 1, Last: start}, 1, ""},
+			{time.Minute, serving.Replicas{Wanted: 1}, &serving.Traffic{Last: start.Add(time.Minute)}, 1, "not long ago"}, // who asked has given up
+			{8 * time.Minute, serving.Replicas{Wanted: 1}, &serving.Traffic{Last: start.Add(time.Minute)}, 1, "not long ago"},
+			{time.Second, serving.Replicas{Wanted: 1, Ready: 1}, &serving.Traffic{Last: start.Add(time.Minute)}, 1, "not long ago"},
+			{time.Minute, serving.Replicas{Wanted: 1}, &serving.Traffic{Last: start.Add(time.Minute)}, 1, "not long ago"},
+			{4 * time.Minute, serving.Replicas{Wanted: 1, Ready: 1}, &serving.Traffic{Last: start.Add(time.Minute)}, 0, "no requests for 5m0s"},
+		}},
+		{"a replica that does not become ready goes all the same", scale(0, 5), []step{
+			{0, serving.Replicas{}, &serving.Traffic{Held: 1, Last: start}, 1, ""},
+			{9 * time.Minute, serving.Replicas{Wanted: 1}, &serving.Traffic{Last: start}, 1, "not long ago"},
+			{time.Minute, serving.Replicas{Wanted: 1}, &serving.Traffic{Last: start}, 0, "no requests for 10m0s"},
+		}},
 		{"a policy for idle workloads takes the last replicas whatever the minimum is, and the first request starts all of them", stopping(scale(2, 5), time.Hour), []step{
 			{0, serving.Replicas{New: true}, &serving.Traffic{}, 2, "minReplicas"},
 			{time.Minute, serving.Replicas{Wanted: 2}, &serving.Traffic{}, 2, "minReplicas"},
 			{time.Minute, serving.Replicas{Wanted: 2, Ready: 2}, &serving.Traffic{Last: start.Add(time.Minute), Stable: 0.1}, 2, "minReplicas"},
-			{58 * time.Minute, serving.Replicas{Wanted: 2, Ready: 2}, &serving.Traffic{Last: start.Add(time.Minute)}, 2, "minReplicas"},
+			{59 * time.Minute, serving.Replicas{Wanted: 2, Ready: 2}, &serving.Traffic{Last: start.Add(time.Minute)}, 2, "minReplicas"},
 			{time.Minute, serving.Replicas{Wanted: 2, Ready: 2}, &serving.Traffic{Last: start.Add(time.Minute)}, 0, "no requests for 1h0m0s"},
 			{time.Hour, serving.Replicas{}, &serving.Traffic{}, 0, "no requests"}, // of a process that has just started
 			{time.Second, serving.Replicas{}, &serving.Traffic{Held: 1}, 2, "minReplicas"},

@@ -36,6 +36,7 @@ func parts() []part {
 		{"shapes", "Gangs of every shape", benchShapes},
 		{"queues", "Pods of a thousand queues, 500 nodes", benchQueues(queuedSmall())},
 		{"queues-large", "Pods of a thousand queues, 5,000 nodes", benchQueues(queuedLarge())},
+		{"queues-beside", "Pods of a thousand queues, beside a control plane without", benchQueuesBeside},
 		{"queues-rest", "A thousand queues at rest", benchQueuesRest},
 		{"training", "Training jobs", benchTraining},
 		{"jobs", "The controllers beside training jobs", benchJobs},

@@ -104,11 +104,19 @@ func (s *queued) run(ctx context.Context, r *report, dir string, kind int) (out 
 		return out, err
 	}
 	defer func() { err = errors.Join(err, t.end()) }()
-	out.fill = time.Since(start)
+	fill := time.Since(start)
+	out, err = t.burst(ctx, pods, before, s.files(r, dir, kind))
+	out.fill = fill
+	return out, err
+}
+
+// burst has the control plane place pods that come at once, beside so many that were seen bound before. Its CPU profiles go to
+// files.
+func (t *trial) burst(ctx context.Context, pods []*corev1.Pod, before int, files string) (out queueRun, err error) {
 	if err := t.collect(ctx); err != nil {
 		return out, err
 	}
-	profile := startProfile(ctx, t.client, s.files(r, dir, kind))
+	profile := startProfile(ctx, t.client, files)
 	used, err := t.span(func(began time.Time) (time.Time, error) {
 		if _, _, err := create(ctx, t.client, pods, creators); err != nil {
 			return began, err
