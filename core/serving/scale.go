@@ -214,7 +214,7 @@ func (h *History) quiet(now time.Time, s *Scale, after time.Duration, has Replic
 	return now.Sub(h.since(t)) >= h.least(after)
 }
 
-// StartsWithin is how long a replica may take to be ready before it counts as idle, if nothing is asked of the service meanwhile. It is the
+// StartsWithin is how long a replica may take to be ready before it counts as idle, if nothing is asked of the service. It is the
 // default of Knative's progress-deadline.
 const StartsWithin = 10 * time.Minute
 
