@@ -218,7 +218,8 @@ func (h *History) quiet(now time.Time, s *Scale, after time.Duration, has Replic
 // default of Knative's progress-deadline.
 const StartsWithin = 10 * time.Minute
 
-// least is how long there must have been no request before a service loses its last replica, which it does after such a time once one was ready.
+// least is how long there must have been no request before a service loses its last replica: the time of ToZero once one was ready, and as long as one may take
+// to start before.
 func (h *History) least(after time.Duration) time.Duration {
 	if h.ready.IsZero() {
 		return max(after, StartsWithin)

@@ -16,11 +16,16 @@ const besideBursts = 5
 // benchQueuesBeside measures as benchQueues does, but in two control planes that get their pods at the same time: whatever else slows the
 // machine slows both. Each gets several bursts, and what it had of one is deleted before the next.
 func benchQueuesBeside(ctx context.Context, r *report, dir string) error {
+	return eachQueued(r, dir, func(s *queued, dir string) error { return s.beside(ctx, r, dir) })
+}
+
+// eachQueued does something with each size that is asked for, in a folder of its own.
+func eachQueued(r *report, dir string, do func(s *queued, dir string) error) error {
 	for _, size := range []queued{queuedSmall(), queuedLarge()} {
 		if size = size.small(r); r.nodes != 0 && r.nodes != size.nodes {
 			continue
 		}
-		if err := size.beside(ctx, r, fmt.Sprintf("%s-%d", dir, size.nodes)); err != nil {
+		if err := do(&size, fmt.Sprintf("%s-%d", dir, size.nodes)); err != nil {
 			return fmt.Errorf("%d nodes: %w", size.nodes, err)
 		}
 	}

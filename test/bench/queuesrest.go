@@ -10,27 +10,20 @@ import (
 
 // Rest is measured so long that collections of garbage, of which Go makes one every two minutes at least, fall into it, and several times.
 const (
-	restAfter  = 4 * time.Minute // both were filled, one after the other: that leaves garbage, and statuses of queues to write
-	restsLong  = 2 * time.Minute
-	restSpans  = 3
-	restPlanes = 2
+	restAfter = 4 * time.Minute // both were filled, one after the other: that leaves garbage, and statuses of queues to write
+	restsLong = 2 * time.Minute
+	restSpans = 3
 )
 
 // benchQueuesRest measures what queues and those that wait in them take while nothing is done: two control planes beside each other in the same
 // minutes, so both have the same machine. The other has as many pods of another scheduler, which wait for nothing.
 func benchQueuesRest(ctx context.Context, r *report, dir string) error {
-	for _, size := range []queued{queuedSmall(), queuedLarge()} {
-		if size = size.small(r); r.nodes != 0 && r.nodes != size.nodes {
-			continue
-		}
-		if err := size.rest(ctx, r, fmt.Sprintf("%s-%d", dir, size.nodes)); err != nil {
-			return fmt.Errorf("%d nodes: %w", size.nodes, err)
-		}
-		if err := r.keep(); err != nil {
+	return eachQueued(r, dir, func(s *queued, dir string) error {
+		if err := s.rest(ctx, r, dir); err != nil {
 			return err
 		}
-	}
-	return nil
+		return r.keep()
+	})
 }
 
 // atRest is a control plane that is measured, and its cores in each span: of the process, and of its components without the goroutines of the garbage
@@ -42,7 +35,7 @@ type atRest struct {
 }
 
 func (s *queued) rest(ctx context.Context, r *report, dir string) (err error) {
-	var planes [restPlanes]atRest
+	var planes [2]atRest
 	pods := s.in("busy", gpuPods("load", s.pods-1, 1))
 	for i, kind := range []int{besideForeign, withQueues} {
 		own := fmt.Sprintf("%s-%d", dir, i)
@@ -57,14 +50,7 @@ func (s *queued) rest(ctx context.Context, r *report, dir string) (err error) {
 		return err
 	}
 	for range restSpans {
-		errs := make(chan error, len(planes))
-		for i := range planes {
-			go func() { errs <- planes[i].measure(ctx) }()
-		}
-		for range planes {
-			err = errors.Join(err, <-errs)
-		}
-		if err != nil {
+		if err := both(func(i int) error { return planes[i].measure(ctx) }); err != nil {
 			return err
 		}
 	}
