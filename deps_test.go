@@ -91,6 +91,7 @@ var doors = []struct {
 	{"k8s.io/client-go", []string{
 		"activator", "agent", "cli", "controller", "controlplane", "fleet", "internal/outbound", "internal/rights", "scheduler", "test",
 		"kube/exporter", "kube/pool", "kube/view", // which read through an interface that they are given
+		"kube/kubetest",
 	}, "kube translates objects, and core and sim know none"},
 	{"mvdan.cc/sh", []string{"fleet/kubelet/shell"}, "its interpreter and its users of the host stay out"},
 	{"go.yaml.in/yaml", []string{"internal/strictyaml", "agent/config", "fleet", "kube/profile", "kube/lint", "test"}, "internal/strictyaml names file, line and field"},

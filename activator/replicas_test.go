@@ -205,7 +205,7 @@ func (r *rig) send(body string, most int) string {
 // TestAKilledReplicaLosesNoRequestThatIsRetried holds requests at two replicas and kills one. Its clients, whose connections
 // break, ask again, and the other replica answers each request once.
 func TestAKilledReplicaLosesNoRequestThatIsRetried(t *testing.T) {
-	r := &rig{t: t, client: fake.NewClientset()}
+	r := &rig{t: t, client: empty()}
 	r.members("a", "b")
 	a, b := r.join("a"), r.join("b")
 	answer, got := r.behind()
@@ -243,7 +243,7 @@ func TestAKilledReplicaLosesNoRequestThatIsRetried(t *testing.T) {
 // TestAReplicaThatEndsLosesNothing ends one of two replicas as SIGTERM does: requests that it holds are answered by it, and
 // new ones go to the other.
 func TestAReplicaThatEndsLosesNothing(t *testing.T) {
-	r := &rig{t: t, client: fake.NewClientset()}
+	r := &rig{t: t, client: empty()}
 	r.members("a")
 	a := r.join("a")
 	answer, _ := r.behind()
@@ -283,7 +283,7 @@ func TestAReplicaThatEndsLosesNothing(t *testing.T) {
 
 // TestAReplicaGetsNoMoreRequestsThanItsServiceSays sends many requests through two activators to one replica that is said to take three at once.
 func TestAReplicaGetsNoMoreRequestsThanItsServiceSays(t *testing.T) {
-	r := &rig{t: t, client: fake.NewClientset()}
+	r := &rig{t: t, client: empty()}
 	r.members("a", "b")
 	var now, most atomic.Int32
 	go3 := make(chan struct{})

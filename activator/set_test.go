@@ -23,6 +23,7 @@ import (
 
 	"berth.dev/berth/activator"
 	"berth.dev/berth/api"
+	"berth.dev/berth/kube/kubetest"
 )
 
 // rig is a Set in a cluster that has only Services and EndpointSlices.
@@ -32,10 +33,17 @@ type rig struct {
 	set    *activator.Set
 }
 
+// empty is an API server without objects.
+func empty() *fake.Clientset {
+	client := fake.NewClientset()
+	kubetest.OwnCopies(&client.Fake)
+	return client
+}
+
 func newRig(t *testing.T) *rig { return newRigThatCounts(t, nil) }
 
 func newRigThatCounts(t *testing.T, counts func(string) bool) *rig {
-	r := &rig{t: t, client: fake.NewClientset()}
+	r := &rig{t: t, client: empty()}
 	r.set = activator.New(activator.Options{
 		Client: r.client, Address: "127.0.0.1", Name: "0", Log: slog.New(slog.DiscardHandler), Counts: counts,
 		Listen: func(int32) (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") },

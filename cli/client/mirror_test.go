@@ -25,6 +25,7 @@ func TestAMirrorListsOnce(t *testing.T) {
 	other := kubetest.Inventory("other", kubetest.A100s("other", 8), api.ResourceGPU, 8)
 	node.Labels["pool"] = "a"
 	client := fake.NewClientset(node, other, kubetest.Pod("plain", "n", "cpu", 1))
+	kubetest.OwnCopies(&client.Fake)
 	c := &Cluster{Interface: client, Config: &rest.Config{Host: "http://127.0.0.1:1"}, Name: "here"}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()

@@ -29,6 +29,7 @@ func TestAPolicyOfTheNamespaceTakesTheReplicasOfIdleServices(t *testing.T) {
 	}
 	replicas(1, "at the start")
 	w.pod("p", ready)
+	replicas(1, "when its replica is ready")
 	w.now = w.now.Add(59 * time.Minute)
 	replicas(1, "before the time is over")
 	w.now = w.now.Add(time.Minute)

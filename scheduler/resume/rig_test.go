@@ -67,10 +67,12 @@ func newRig(t *testing.T, gpus ...int) *rig {
 		r.add(n)
 	}
 	r.client = fake.NewClientset()
+	kubetest.OwnCopies(&r.client.Fake)
 	r.client.PrependReactor("patch", "jobs", r.patch)
 	r.dynamic = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
 		kubeflow.PyTorchJobs: "PyTorchJobList", kubeflow.TFJobs: "TFJobList", trainer.TrainJobs: "TrainJobList",
 	})
+	kubetest.OwnCopies(&r.dynamic.Fake)
 	r.dynamic.PrependReactor("patch", "pytorchjobs", r.patch)
 	r.dynamic.PrependReactor("list", "*", func(a k8stesting.Action) (bool, runtime.Object, error) {
 		r.mu.Lock()
