@@ -141,14 +141,12 @@ func (t *tally) settle(now time.Time) {
 // plant makes a new Book, in which no pod is counted yet.
 func (t *tally) plant() {
 	list := make([]*v1alpha1.Queue, 0, len(t.queues))
-	t.rules, t.problems, t.users = map[string]quota.Rule{}, map[string][]quota.Problem{}, false
+	t.problems, t.users = map[string][]quota.Problem{}, false
 	for _, q := range t.queues {
 		list = append(list, q)
 		t.users = t.users || len(q.Spec.PerUser) > 0 || q.Spec.Order == v1alpha1.OrderFair
-		if rule := (quota.Rule{Drain: q.Spec.Stop == v1alpha1.StopHoldAndDrain, Most: queues.MaxRunTime(q)}); rule != (quota.Rule{}) {
-			t.rules[q.Name] = rule
-		}
 	}
+	t.rules = queues.Rules(list)
 	t.members = queues.NewMembers(list).In(queues.Around{Owners: t.owners, Kueue: func() bool { return t.kueue }})
 	t.offers.Count(list)
 	specs, problems := queues.Specs(list, t.offers.Products()...)

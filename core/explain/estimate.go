@@ -17,6 +17,7 @@ const (
 	EndUnknown     EndKind = iota
 	EndDeadline            // its kubelet ends it: activeDeadlineSeconds
 	EndTerminating         // it is being deleted
+	EndRule                // a rule of its queue ends it: maxRunTime
 	EndIdle                // a workload that is stopped then for being idle, unless somebody uses it
 )
 
@@ -222,6 +223,7 @@ func (b *TimeBound) text(now time.Time) string {
 		one, more string
 	}{
 		{EndDeadline, "when %s reaches its activeDeadlineSeconds", "when %s reach their activeDeadlineSeconds"},
+		{EndRule, "when %s reaches the maxRunTime of its queue", "when %s reach the maxRunTime of their queues"},
 		{EndTerminating, "when %s, which is being deleted, has ended", "when %s, which are being deleted, have ended"},
 		{EndIdle, "if nobody uses %s until then: it is stopped for that", "if nobody uses %s until then: they are stopped for that"},
 	} {

@@ -40,6 +40,7 @@ func TestOpens(t *testing.T) {
 		never    = explain.EndUnknown
 		deadline = explain.EndDeadline
 		leaving  = explain.EndTerminating
+		rule     = explain.EndRule
 		idle     = explain.EndIdle
 	)
 	tests := []struct {
@@ -74,6 +75,7 @@ func TestOpens(t *testing.T) {
 		{"pods of one owner are one holder", 0, []explain.Holder{holds("a/b", deadline, 9), holds("a/b", deadline, 8), holds("a/c", never, 0)}, atLeast(2, 0, 1), "room at the latest at 12:09 UTC, when a/b reaches its activeDeadlineSeconds"},
 		{"all end and that is not enough", 2, []explain.Holder{holds("a/b", deadline, 9), holds("a/c", idle, 8)}, atLeast(3), "unknown: what the 2 that hold these GPUs give back at their ends is not enough for it and the 2 that are ahead of it"},
 		{"with others ahead it is about then", 1, []explain.Holder{holds("a/b", deadline, 9), holds("a/c", deadline, 8)}, atLeast(2, 0, 1), "room about 12:09 UTC, when a/b and a/c reach their activeDeadlineSeconds; that is for it and the one that is ahead of it"},
+		{"a rule of a queue is certain", 0, []explain.Holder{holds("a/b", rule, 9), holds("a/c", idle, 10)}, atLeast(1, 0, 1), "room at the latest at 12:09 UTC, when a/b reaches the maxRunTime of its queue"},
 		{"another day is named", 0, []explain.Holder{holds("a/b", deadline, 24*60)}, atLeast(1, 0), "room at the latest at 2026-11-22 12:00 UTC, when a/b reaches its activeDeadlineSeconds"},
 		{
 			"many are counted", 0,

@@ -69,15 +69,25 @@ func ending(t *Tree, pods []Holder, rules map[string]Rule) (out Ending, ok bool)
 	for _, h := range pods {
 		e.Pods, e.Began = append(e.Pods, h.ID), Sooner(e.Began, h.Start)
 	}
-	for _, name := range t.Path(pods[0].Queue) {
-		rule := rules[name]
-		switch {
-		case rule.Drain:
-			e.Queue, e.Drain, e.Most, e.At = name, true, 0, time.Time{}
-			return e, true
-		case rule.Most > 0 && !e.Began.IsZero() && (!ok || rule.Most < e.Most):
-			e.Queue, e.Most, e.At, ok = name, rule.Most, e.Began.Add(rule.Most), true
+	path := t.Path(pods[0].Queue)
+	if i := slices.IndexFunc(path, func(name string) bool { return rules[name].Drain }); i >= 0 {
+		e.Queue, e.Drain = path[i], true
+		return e, true
+	}
+	if e.Most, e.Queue = MostRunTime(t, pods[0].Queue, rules); e.Most == 0 || e.Began.IsZero() {
+		return e, false
+	}
+	e.At = e.Began.Add(e.Most)
+	return e, true
+}
+
+// MostRunTime returns how long workloads of a queue run at most, by its rule or by one of a queue above it, and whose rule
+// that is; 0 is unlimited.
+func MostRunTime(t *Tree, queue string, rules map[string]Rule) (most time.Duration, of string) {
+	for _, name := range t.Path(queue) {
+		if rule := rules[name]; rule.Most > 0 && (most == 0 || rule.Most < most) {
+			most, of = rule.Most, name
 		}
 	}
-	return e, ok
+	return most, of
 }

@@ -183,7 +183,7 @@ func (a *ahead) begin(line *forecast.Timeline) (count int, err error) {
 		j := a.job(pod, "runs "+unit, &a.t.held[i].Request, len(placed[unit]))
 		a.quotas.runs[j.Name] = pods[unit]
 		began := min(request.Since(pod).Sub(a.now), 0)
-		if h := endOf(pod, a.known); h.By == reasons.EndDeadline || h.By == reasons.EndTerminating {
+		if h := a.t.endOf(pod, a.known); h.By == reasons.EndDeadline || h.By == reasons.EndTerminating {
 			if limit := max(h.Ends.Sub(a.now)-began, 1); j.Limit == 0 || limit < j.Limit {
 				j.Limit = limit
 			}
@@ -199,7 +199,7 @@ func (a *ahead) begin(line *forecast.Timeline) (count int, err error) {
 func (a *ahead) job(pod *v1.Pod, name string, r *cluster.Request, pods int) *forecast.Job {
 	return &forecast.Job{
 		Name: name, Template: runs.TemplateOf(pod), Request: *r, Pods: pods, GPUs: float64(r.TotalMilli()) / cluster.Whole * float64(pods),
-		Limit: request.MostRunTime(pod),
+		Limit: a.t.mostRunTime(pod),
 	}
 }
 

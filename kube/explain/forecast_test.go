@@ -78,6 +78,38 @@ func TestStartsOfAllThatWait(t *testing.T) {
 	}
 }
 
+// TestAQueueThatEndsItsWorkloadsTellsWhenThereIsRoom: the holder declares nothing, and what waits before the last one declares nothing either,
+// but workloads of a queue above theirs run for two hours at most.
+func TestAQueueThatEndsItsWorkloadsTellsWhenThereIsRoom(t *testing.T) {
+	node := kubetest.Inventory("n", kubetest.A100s("n", 1), "cpu", 64, api.ResourceGPU, 1)
+	holder := kubetest.Observed(kubetest.Pod("a", "n", api.ResourceGPU, 1), api.ResourceGPU, inventoryID("n", 0))
+	first, last := kubetest.Unplaced("first", time.Minute, 1), kubetest.Unplaced("last", 2*time.Minute, 1, declares(time.Hour))
+	nodes, pods := []*v1.Node{node}, []*v1.Pod{holder, first, last}
+	now := kubetest.Started.Add(10 * time.Minute)
+	queueOf := func(name, parent, most string, isDefault bool) *v1alpha1.Queue {
+		return &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.QueueSpec{Parent: parent, MaxRunTime: most, Default: isDefault}}
+	}
+	c := trial(t, nodes, pods...)
+	c.SetQueues(queues.Read(&queues.Situation{
+		Queues:     []*v1alpha1.Queue{queueOf("org", "", "2h", false), queueOf("red", "org", "3h", true)},
+		Namespaces: []*v1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "ns"}}}, Nodes: nodes, Pods: pods, Now: now,
+	}))
+	at := func(d time.Duration) string { return kubetest.Started.Add(d).UTC().Format("15:04 UTC") }
+	o := c.StartEstimate(first, pods, explain.KnownEnds{}, now)
+	if got, want := o.Text(now), "room at the latest at "+at(2*time.Hour+time.Minute)+", when ns/a reaches the maxRunTime of its queue"; got != want {
+		t.Errorf("it says %q, want %q", got, want)
+	}
+	starts, err := c.Starts(pods, queue.NewRunTimes(), nil, explain.KnownEnds{}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pod, want := range map[*v1.Pod]time.Duration{first: 2 * time.Hour, last: 4 * time.Hour} {
+		if got := starts[queues.Workload(pod)].At.Sub(kubetest.Started); got != want {
+			t.Errorf("%s likely starts %s after noon, want %s", pod.Name, got, want)
+		}
+	}
+}
+
 // TestAStartRestsOnEarlierPodsLikeTheHolder: the holder says nothing, and ten like it ran for 1 to 10 hours.
 func TestAStartRestsOnEarlierPodsLikeTheHolder(t *testing.T) {
 	node := kubetest.Inventory("n", kubetest.A100s("n", 1), "cpu", 64, api.ResourceGPU, 1)

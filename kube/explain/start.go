@@ -26,7 +26,7 @@ type KnownEnds struct {
 
 // StartEstimate tells when there is room for pod, which has no node, by the ends that are
 // known of those that hold GPUs where it could go: their activeDeadlineSeconds, their
-// deletion, and what known says of their owners. pods are those of the Trial; those
+// deletion, the maxRunTime of their queues, and what known says of their owners. pods are those of the Trial; those
 // among them that wait and come before pod get room first.
 func (t *Cluster) StartEstimate(pod *v1.Pod, pods []*v1.Pod, known KnownEnds, now time.Time) reasons.Estimate {
 	return t.startEstimate(pod, newLineup(pods, nil, t.owners), known, now)
@@ -46,7 +46,7 @@ func (t *Cluster) startEstimate(pod *v1.Pod, line *lineup, known KnownEnds, now 
 	var of []int // their positions in t.held
 	for i, p := range t.heldBy {
 		if len(t.held[i].Devices) > 0 && mine.has(t.held[i].Node) {
-			h := endOf(p, known)
+			h := t.endOf(p, known)
 			if t.private && p.Namespace != pod.Namespace {
 				h.Name = "a workload of another namespace"
 			}
@@ -166,9 +166,9 @@ func (t *Cluster) reachOf(s *waiter) *queue.Reach {
 	return r
 }
 
-// endOf is what is known of the end of a pod: the latest time at which its kubelet or
-// its Job has it stopped, or when the idle rules stop its notebook.
-func endOf(pod *v1.Pod, known KnownEnds) reasons.Holder {
+// endOf is what is known of the end of a pod: the latest time at which its kubelet, its Job, or a rule of its
+// queue has it stopped, or when the idle rules stop its notebook.
+func (t *Cluster) endOf(pod *v1.Pod, known KnownEnds) reasons.Holder {
 	owner := request.OwnerOf(pod)
 	h := reasons.Holder{Name: owner.String()}
 	earlier := func(at time.Time, by reasons.EndKind) {
@@ -186,6 +186,9 @@ func endOf(pod *v1.Pod, known KnownEnds) reasons.Holder {
 	if at, ok := known.Deadline[owner]; ok {
 		earlier(at.Add(grace), reasons.EndDeadline)
 	}
+	if most := t.mostInQueue(pod); most > 0 && pod.Status.StartTime != nil {
+		earlier(pod.Status.StartTime.Add(most+grace), reasons.EndRule)
+	}
 	if pod.DeletionTimestamp != nil {
 		earlier(pod.DeletionTimestamp.Time, reasons.EndTerminating)
 	}
@@ -193,4 +196,21 @@ func endOf(pod *v1.Pod, known KnownEnds) reasons.Holder {
 		earlier(at.Add(grace), reasons.EndIdle)
 	}
 	return h
+}
+
+// mostInQueue is how long the rules of its queue let a pod run; 0 is unlimited.
+func (t *Cluster) mostInQueue(pod *v1.Pod) time.Duration {
+	if t.queues == nil {
+		return 0
+	}
+	return t.queues.MostRunTime(pod)
+}
+
+// mostRunTime is how long a pod runs at most, as it declares or by the rules of its queue; 0 is that neither says.
+func (t *Cluster) mostRunTime(pod *v1.Pod) time.Duration {
+	most := request.MostRunTime(pod)
+	if inQueue := t.mostInQueue(pod); inQueue > 0 && (most == 0 || inQueue < most) {
+		return inQueue
+	}
+	return most
 }

@@ -58,13 +58,14 @@ type Count struct {
 	bound      map[string]int       // how many have one
 	alone      map[string]*v1.Pod   // that wait by themselves, also those of a gang that runs, by UID
 	suspended  map[string]*Suspended
+	rules      map[string]quota.Rule // by queue
 }
 
 // Read counts a cluster. Pods without a node whose quota is used up wait in line.
 func Read(s *Situation) *Count {
 	c := &Count{
 		Members: NewMembers(s.Queues).In(Around{s.Owners, s.Kueue}), Offers: &Offers{}, s: s, namespaces: map[string]*v1.Namespace{}, pods: map[string][]*v1.Pod{}, bound: map[string]int{}, alone: map[string]*v1.Pod{},
-		suspended: map[string]*Suspended{},
+		suspended: map[string]*Suspended{}, rules: Rules(s.Queues),
 	}
 	for _, ns := range s.Namespaces {
 		c.namespaces[ns.Name] = ns
@@ -174,6 +175,15 @@ func (c *Count) QueueOf(pod *v1.Pod) Member { return c.Members.Of(pod, c.namespa
 // queueOf is QueueOf without what decides it: owners of pods are not read where no queue takes labeled pods.
 func (c *Count) queueOf(pod *v1.Pod) string {
 	return c.Members.QueueOf(pod, c.namespaces[pod.Namespace])
+}
+
+// MostRunTime returns how long a pod runs at most, by the rules of its queue and of those above; 0 is unlimited.
+func (c *Count) MostRunTime(pod *v1.Pod) time.Duration {
+	if len(c.rules) == 0 {
+		return 0
+	}
+	most, _ := quota.MostRunTime(c.Book.Tree(), c.queueOf(pod), c.rules)
+	return most
 }
 
 // UserOf returns the user of a pod as limits count it; "" is not known.

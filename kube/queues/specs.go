@@ -39,10 +39,17 @@ func Specs(list []*v1alpha1.Queue, products ...string) ([]quota.Spec, []quota.Pr
 	return specs, problems
 }
 
-// MaxRunTime returns how long a workload of a queue runs at most; 0 is unlimited.
-func MaxRunTime(q *v1alpha1.Queue) time.Duration {
-	r := reader{}
-	return r.duration("", q.Spec.MaxRunTime, 0)
+// Rules returns the rules of Queues that have any, by name. A maxRunTime that cannot be read is none.
+func Rules(list []*v1alpha1.Queue) map[string]quota.Rule {
+	out := map[string]quota.Rule{}
+	for _, q := range list {
+		r := reader{}
+		rule := quota.Rule{Drain: q.Spec.Stop == v1alpha1.StopHoldAndDrain, Most: r.duration("", q.Spec.MaxRunTime, 0)}
+		if rule != (quota.Rule{}) {
+			out[q.Name] = rule
+		}
+	}
+	return out
 }
 
 // reader reads one Queue.

@@ -84,7 +84,7 @@ func TestSpecs(t *testing.T) {
 	if len(problems) > 0 {
 		t.Errorf("problems:\n%s", textOf(problems))
 	}
-	if got := queues.MaxRunTime(q); got != 48*time.Hour {
+	if got := queues.Rules([]*v1alpha1.Queue{q, {}})[q.Name].Most; got != 48*time.Hour {
 		t.Errorf("a workload runs %v at most, want 48h", got)
 	}
 }
