@@ -39,7 +39,7 @@ const (
 )
 
 // TestChaos makes thousands of pods at once that ask for a share of a GPU, while two
-// scheduler processes, of which one leads, are killed, stopped for longer than
+// scheduler processes, of which one leads, are killed, stopped and held up for longer than
 // their lease, ended and cut off from the API server, which is killed itself;
 // while nodes vanish, GPUs fail, pods are deleted, and somebody else binds some
 // of them. The judge finds no device over-committed in any event of the API, nor
@@ -155,8 +155,10 @@ func (c *chaos) fault() {
 	switch len(c.did) {
 	case chaosFaults / 3, chaosFaults * 2 / 3:
 		n = -1
-	case chaosFaults / 4, chaosFaults / 2:
+	case chaosFaults / 4:
 		n = -2
+	case chaosFaults / 2:
+		n = -3
 	}
 	switch {
 	case n == -1:
@@ -164,6 +166,11 @@ func (c *chaos) fault() {
 	case n == -2:
 		c.did = append(c.did, "stop")
 		m.stop(c.chance.IntN(4))
+	case n == -3:
+		c.did = append(c.did, "hold up")
+		release := m.proxy.hold()
+		time.Sleep(lease + time.Duration(c.chance.IntN(4))*time.Second)
+		release()
 	case n < 2:
 		c.did = append(c.did, "kill")
 		m.signal(syscall.SIGKILL)
@@ -280,7 +287,7 @@ type member struct {
 	log   *os.File
 }
 
-func newMember(t *testing.T, dir string) *member {
+func newMember(t *testing.T, dir string, flags ...string) *member {
 	t.Helper()
 	m := &member{}
 	p, through := newProxy(t, filepath.Join(dir, "kubeconfig"), t.TempDir())
@@ -302,7 +309,7 @@ func newMember(t *testing.T, dir string) *member {
 	go func() {
 		defer close(done)
 		for ctx.Err() == nil {
-			m.run(ctx, through)
+			m.run(ctx, through, flags...)
 			select { // not in a hot loop while the API server is away
 			case <-ctx.Done():
 			case <-time.After(100 * time.Millisecond):
@@ -313,10 +320,11 @@ func newMember(t *testing.T, dir string) *member {
 }
 
 // run runs a process until it ends, or ctx does.
-func (m *member) run(ctx context.Context, kubeconfig string) {
-	cmd := exec.CommandContext(ctx, program("berth"), "scheduler", "--kubeconfig", kubeconfig, "--metrics-addr", "",
+func (m *member) run(ctx context.Context, kubeconfig string, flags ...string) {
+	args := append([]string{"scheduler", "--kubeconfig", kubeconfig, "--metrics-addr", "",
 		"--scheduler-name", "default-scheduler,berth-scheduler", "--user-speaker", "berth:admin", // who may name users, as in berth up
-		"--leader-elect-lease-duration", lease.String(), "--leader-elect-renew-deadline", renew.String(), "--leader-elect-retry-period", "500ms")
+		"--leader-elect-lease-duration", lease.String(), "--leader-elect-renew-deadline", renew.String(), "--leader-elect-retry-period", "500ms"}, flags...)
+	cmd := exec.CommandContext(ctx, program("berth"), args...)
 	cmd.Stdout, cmd.Stderr = m.log, m.log
 	if cmd.Start() != nil {
 		return

@@ -7,19 +7,54 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// proxy stands between one client and the API server, and can cut what goes
-// through it: then every watch of that client ends, and requests under way have
-// no answer.
+// proxy stands between one client and the API server. It can cut what goes through it: then every watch of that
+// client ends, and requests under way have no answer. And it can hold up what the client sends, as a network that is
+// away does: it arrives later, also if the client has ended by then.
 type proxy struct {
 	listener net.Listener
 	mu       sync.Mutex
 	target   string
 	open     map[net.Conn]bool
+	held     chan struct{} // closed when what the client sends may pass; nil is that it may
+}
+
+// hold holds up what the client sends, until release is called.
+func (p *proxy) hold() (release func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	held := make(chan struct{})
+	p.held = held
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.held = nil
+		close(held)
+	}
+}
+
+// late is the API server, which gets what is written to it when nothing holds it up.
+type late struct {
+	net.Conn
+	proxy *proxy
+	held  atomic.Bool // something was
+}
+
+func (l *late) Write(b []byte) (int, error) {
+	l.proxy.mu.Lock()
+	held := l.proxy.held
+	l.proxy.mu.Unlock()
+	if held != nil {
+		l.held.Store(true)
+		<-held
+	}
+	return l.Conn.Write(b)
 }
 
 // newProxy makes a proxy, and a kubeconfig in dir that goes through it: the one
@@ -101,14 +136,24 @@ func (p *proxy) carry(in net.Conn) {
 	p.mu.Lock()
 	p.open[in], p.open[out] = true, true
 	p.mu.Unlock()
-	done := make(chan struct{}, 2)
-	join := func(to, from net.Conn) {
-		_, _ = io.Copy(to, from) // cut, or the other side has gone
-		done <- struct{}{}
+	join := func(to io.Writer, from net.Conn) <-chan struct{} {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, _ = io.Copy(to, from) // cut, or the other side has gone
+		}()
+		return done
 	}
-	go join(out, in)
-	go join(in, out)
-	<-done
+	server := &late{Conn: out, proxy: p}
+	sent, received := join(server, in), join(in, out)
+	select {
+	case <-sent:
+	case <-received: // the API server has gone, or the client, while its last words are held up
+	}
+	if server.held.Load() {
+		<-sent
+		time.Sleep(time.Second) // the API server drops requests of connections that end
+	}
 	p.mu.Lock()
 	delete(p.open, in)
 	delete(p.open, out)

@@ -14,7 +14,7 @@ import (
 
 // Names are those of all validating policies of this package, and of their bindings.
 func Names() []string {
-	return []string{DevicesName, RequestsName, WarningsName, WorkloadsName, TrapsName, UsersName}
+	return []string{DevicesName, RequestsName, WarningsName, WorkloadsName, TrapsName, UsersName, LeaderName}
 }
 
 // Policies are all that explain requests, for a cluster whose largest GPU has so

@@ -7,9 +7,11 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/server/healthz"
@@ -21,6 +23,7 @@ import (
 
 	"berth.dev/berth/scheduler/admission"
 	"berth.dev/berth/scheduler/server/leader"
+	"berth.dev/berth/scheduler/state"
 	"berth.dev/berth/scheduler/stuck"
 )
 
@@ -161,6 +164,7 @@ func (p *process) elected(ctx, work context.Context) error {
 	cfg := *p.cc.LeaderElection
 	cfg.ReleaseOnCancel, cfg.Name = true, "berth-scheduler" // the name is for metrics
 	p.lock = &leader.Lease{Interface: cfg.Lock}
+	p.gate.Sign(admission.Signature(cfg.Lock.Identity()))
 	cfg.Lock = p.lock
 	var elector *leaderelection.LeaderElector
 	cfg.Callbacks = leaderelection.LeaderCallbacks{
@@ -199,7 +203,15 @@ func (p *process) elected(ctx, work context.Context) error {
 // lead schedules as the leader. led ends with the leadership.
 func (p *process) lead(led, work context.Context, fresh func() bool) {
 	began := time.Now()
-	err := leader.CatchUp(led, p.list, func(uid types.UID) (string, bool) {
+	err := leader.Fenced(led, p.known)
+	if led.Err() != nil {
+		return
+	}
+	if err != nil {
+		p.failed <- err
+		return
+	}
+	err = leader.CatchUp(led, p.list, func(uid types.UID) (string, bool) {
 		pod, err := p.sched.Cache.GetPod(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}})
 		if err != nil {
 			return "", false
@@ -216,6 +228,23 @@ func (p *process) lead(led, work context.Context, fresh func() bool) {
 	klog.InfoS("Leading", "caughtUpIn", time.Since(began))
 	p.gate.Open(fresh)
 	p.schedule(work)
+}
+
+// known reports whether the API server takes this process for the leader: it binds a pod that does not exist, as a dry run. Where no policy
+// keeps bindings to the leader, it always does.
+func (p *process) known(ctx context.Context) (bool, error) {
+	const pod = "berth-scheduler-leads"
+	b := &v1.Binding{ObjectMeta: metav1.ObjectMeta{Name: pod}, Target: v1.ObjectReference{Kind: "Node", Name: pod}}
+	err := p.cc.Client.CoreV1().Pods(metav1.NamespaceSystem).Bind(ctx, b, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	switch {
+	case admission.RefusedByLeader(err):
+		return false, nil
+	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "cannot create resource"):
+		return false, err // an API server that has just started may not have read the rights yet
+	case err == nil || state.Refused(err):
+		return true, nil
+	}
+	return false, err
 }
 
 // schedule schedules, and keeps what goes with it, until work ends.

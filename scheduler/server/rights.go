@@ -70,12 +70,15 @@ func Rules() []rbacv1.PolicyRule {
 // PolicyRules is what the scheduler needs to apply its admission policies itself.
 // Without these rights an administrator must apply them. The API cannot limit create
 // to some names, and admission policies do not apply to admission policies. An
-// existing binding is left unchanged.
+// existing binding is left unchanged, but for that of the policy whose parameter is the lease: the API server
+// asks of who creates that whether they may read all leases.
 func PolicyRules() []rbacv1.PolicyRule {
 	const group = "admissionregistration.k8s.io"
 	return []rbacv1.PolicyRule{
 		rights.Rule(group, "validatingadmissionpolicies validatingadmissionpolicybindings", "create"),
 		rights.Named(rights.Rule(group, "validatingadmissionpolicies", "get", "update"), admission.Names()...),
+		rights.Named(rights.Rule(group, "validatingadmissionpolicybindings", "get", "update"), admission.LeaderName),
+		rights.Rule("coordination.k8s.io", "leases", "get"),
 		rights.Rule(group, "mutatingadmissionpolicies mutatingadmissionpolicybindings", "create"),
 		rights.Named(rights.Rule(group, "mutatingadmissionpolicies", "get", "update"), admission.UsersName),
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -131,6 +132,16 @@ func (o *Options) guard(ctx context.Context, client kubernetes.Interface) error 
 	}
 	if err != nil {
 		return err
+	}
+	if o.Lease != nil {
+		err = admission.ApplyLeader(ctx, client, types.NamespacedName{Namespace: o.Lease.Namespace, Name: o.Lease.Name})
+		if apierrors.IsForbidden(err) {
+			klog.ErrorS(err, "Admission policies could not be applied, so a binding of the leader before that is held up on its way may give devices twice: "+grantPolicies)
+			err = nil
+		}
+		if err != nil {
+			return err
+		}
 	}
 	stamps, err := admission.ApplyUsers(ctx, client, user.NewPolicy(o.UserSpeakers, o.UserControllers))
 	switch {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -18,13 +19,16 @@ var errNotLeading = errors.New("this scheduler does not lead now, or could not r
 // would not notice in time: the process stood still for longer than its lease, and
 // it is told to stop while bindings are on their way. After Close returns nothing
 // of this process can reach the API server any more, so that the next leader sees
-// all that this one has bound. Reads always pass.
+// all that this one has bound. Reads always pass, and dry runs, which change nothing.
+//
+// What has passed may still be held up on its way for longer than the lease, so bindings name who sends them: see Sign.
 type Gate struct {
-	mu     sync.Mutex
-	leads  func() bool // nil until open
-	shut   bool
-	inside int           // writes without an answer
-	empty  chan struct{} // closed when shut and nothing is inside
+	mu        sync.Mutex
+	leads     func() bool // nil until open
+	signature string
+	shut      bool
+	inside    int           // writes without an answer
+	empty     chan struct{} // closed when shut and nothing is inside
 }
 
 // NewGate returns a Gate that is closed: it lets reads pass alone.
@@ -35,6 +39,29 @@ func (g *Gate) Open(leads func() bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.leads = leads
+}
+
+// Sign has bindings name their sender by this field manager, by which the API server refuses those of a leader before;
+// "" is that they name none.
+func (g *Gate) Sign(signature string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.signature = signature
+}
+
+// signed is a request with the signature, if it is a binding.
+func (g *Gate) signed(req *http.Request) *http.Request {
+	g.mu.Lock()
+	signature := g.signature
+	g.mu.Unlock()
+	if signature == "" || req.Method != http.MethodPost || !strings.HasSuffix(req.URL.Path, "/binding") {
+		return req
+	}
+	out := req.Clone(req.Context())
+	q := out.URL.Query()
+	q.Set("fieldManager", signature)
+	out.URL.RawQuery = q.Encode()
+	return out
 }
 
 // Leads reports whether a write would pass now.
@@ -114,6 +141,10 @@ func (t *gated) WrappedRoundTripper() http.RoundTripper { return t.next }
 // RoundTrip implements http.RoundTripper.
 func (t *gated) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Method == http.MethodGet || req.Method == http.MethodHead {
+		return t.next.RoundTrip(req)
+	}
+	req = t.gate.signed(req)
+	if req.URL.Query().Get("dryRun") != "" {
 		return t.next.RoundTrip(req)
 	}
 	if err := t.gate.enter(req.Context()); err != nil {

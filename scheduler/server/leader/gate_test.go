@@ -66,6 +66,49 @@ func TestOnlyTheLeaderWrites(t *testing.T) {
 	}
 }
 
+// sent notes the address of the last request.
+type sent struct{ to string }
+
+func (s *sent) RoundTrip(req *http.Request) (*http.Response, error) {
+	s.to = req.URL.RequestURI()
+	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+}
+
+func TestBindingsNameTheirSender(t *testing.T) {
+	api := &sent{}
+	g := NewGate()
+	client := g.Wrap(api)
+	for _, tt := range []struct{ name, signature, method, asks, sends string }{
+		{"a binding", "s/host_1", http.MethodPost, "/api/v1/namespaces/n/pods/p/binding", "/api/v1/namespaces/n/pods/p/binding?fieldManager=s%2Fhost_1"},
+		{"a dry run of one, though it does not lead", "s/host_1", http.MethodPost, "/api/v1/namespaces/n/pods/p/binding?dryRun=All", "/api/v1/namespaces/n/pods/p/binding?dryRun=All&fieldManager=s%2Fhost_1"},
+		{"where nobody is elected", "", http.MethodPost, "/api/v1/namespaces/n/pods/p/binding", "/api/v1/namespaces/n/pods/p/binding"},
+		{"a pod of that name", "s/host_1", http.MethodDelete, "/api/v1/namespaces/n/pods/binding", "/api/v1/namespaces/n/pods/binding"},
+		{"another write", "s/host_1", http.MethodPatch, "/api/v1/namespaces/n/pods/p/status", "/api/v1/namespaces/n/pods/p/status"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			g.Sign(tt.signature)
+			if !strings.Contains(tt.asks, "dryRun") {
+				g.Open(func() bool { return true })
+				defer g.Open(nil)
+			}
+			req, err := http.NewRequestWithContext(t.Context(), tt.method, "https://cluster.test"+tt.asks, http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			res, err := client.RoundTrip(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := res.Body.Close(); err != nil {
+				t.Error(err)
+			}
+			if api.to != tt.sends || req.URL.RequestURI() != tt.asks {
+				t.Errorf("sent to %s, want %s; the caller's own is %s", api.to, tt.sends, req.URL.RequestURI())
+			}
+		})
+	}
+}
+
 func TestClosingWaitsForWhatIsOnItsWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := &slow{answer: make(chan struct{})}
