@@ -24,12 +24,12 @@ func logScene(t *testing.T, e *testscript.Env, planes []string) {
 	for _, state := range planes {
 		dir := filepath.Dir(state)
 		for _, ask := range [][]string{
-			{"get", "pods", "-A", "-o", `custom-columns=POD:.metadata.name,PHASE:.status.phase,NODE:.spec.nodeName,WHY:.status.conditions[?(@.type=="PodScheduled")].message`},
+			{"get", "pods", "-A", "--field-selector", "metadata.namespace!=gpu-operator", "-o", `custom-columns=POD:.metadata.name,PHASE:.status.phase,NODE:.spec.nodeName,WHY:.status.conditions[?(@.type=="PodScheduled")].message`},
 			{"get", "queues", "-o", "wide"},
 		} {
 			kubectl := exec.CommandContext(ctx, program("kubectl"), append([]string{"--kubeconfig", filepath.Join(dir, "kubeconfig")}, ask...)...)
 			out, err := kubectl.CombinedOutput()
-			t.Logf("%s: %s (%v)\n%s", filepath.Base(e.WorkDir), strings.Join(ask[:2], " "), err, lastLines(string(out), 20, nil))
+			t.Logf("%s: %s (%v)\n%s", filepath.Base(e.WorkDir), strings.Join(ask[:2], " "), err, lastLines(string(out), 40, nil))
 		}
 		logs, _ := filepath.Glob(filepath.Join(dir, "log", "*"))
 		for _, file := range logs {
