@@ -55,9 +55,7 @@ func (s *step) heldBack(g *state, m *member) string {
 	case g.plan != nil:
 		return fmt.Sprintf("waiting for the rest of gang %s to be placed", g.spec.Name)
 	}
-	if g.since.UID == "" {
-		g.since = g.oldest()
-	}
+	g.since = g.age()
 	if !g.led() {
 		g.leader, g.whole = uid, true
 	}

@@ -82,6 +82,8 @@ type state struct {
 	avoid    map[string][]string // by member, nodes that refused it
 	rejected *rejection          // what the API server last rejected of it; nil: nothing, or a member is bound
 	retry    time.Time           // no plan before
+	due      bool                // it may fit since it was refused, and only retry keeps it from a plan
+	tries    bool                // it is being planned, on what there was at its Task
 	wakes    time.Time           // when the leader is to be woken; zero is never
 	partial  partial             // how it runs with fewer members than it needs
 	released *release            // its last release, until all that it needs run again; nil: none

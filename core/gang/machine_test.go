@@ -115,6 +115,52 @@ func TestMachine(t *testing.T) {
 				t.Errorf("3 instead of 2 wake %v", out.Wake)
 			}
 		}},
+		{"of two that may fit now the older one is planned first, though it was planned a moment ago", func(t *testing.T, s *script) {
+			s.join(2, 2)
+			younger := func(i int) gang.Pod {
+				p := podOf(i, 2)
+				p.UID, p.Created, p.Gang.Key = fmt.Sprint("h-", i), noon.Add(time.Second), "ns/h"
+				return p
+			}
+			for i := range 2 {
+				s.step(gang.Seen{Pod: younger(i)})
+				s.step(gang.Enqueue{Pod: younger(i)})
+			}
+			refuse := func(leader string) {
+				t.Helper()
+				if task, reason := s.m.Task(leader, true, s.now); task == nil {
+					t.Fatal(reason)
+				}
+				s.step(gang.Unfit{UID: leader, Refusal: &gang.Refusal{ShortMilli: 2000}, Cost: time.Second})
+			}
+			refuse("h-0")
+			s.now = s.now.Add(time.Minute)
+			refuse("g-0")
+			for _, leader := range []string{"g-0", "h-0"} {
+				s.step(gang.Freed{UID: leader, Ended: true, Milli: 2000})
+			}
+			s.now = s.now.Add(time.Millisecond)
+			if out := s.step(gang.Time{}); !cmp.Equal(out.Wake, []string{"g-0", "h-0"}) {
+				t.Errorf("what came free wakes %v, want the leader of the older one, too", out.Wake)
+			}
+			if _, reason := s.m.Task("g-0", true, s.now); reason != "" {
+				t.Errorf("the older one is told %q", reason)
+			}
+			s.step(gang.Freed{UID: "h-0", Ended: true, Milli: 2000})
+			s.step(gang.Unfit{UID: "h-0", Refusal: &gang.Refusal{ShortMilli: 2000}})
+			s.now = s.now.Add(time.Minute)
+			s.step(gang.Freed{UID: "h-0", Ended: true, Milli: 2000})
+			s.now = s.now.Add(time.Millisecond)
+			if out := s.step(gang.Time{}); !cmp.Equal(out.Wake, []string{"g-0", "h-0"}) {
+				t.Errorf("while the older one is being planned, what came free wakes %v, want its leader, too", out.Wake)
+			}
+			s.step(gang.Unfit{UID: "g-0", Refusal: &gang.Refusal{ShortMilli: 2000}, Cost: time.Second})
+			s.step(gang.Freed{UID: "h-0", Ended: true, Milli: 2000})
+			s.now = s.now.Add(time.Minute)
+			if out := s.step(gang.Time{}); !cmp.Equal(out.Wake, []string{"h-0"}) {
+				t.Errorf("for the younger one alone wakes %v", out.Wake)
+			}
+		}},
 		{"one more is planned near those that are on their way", func(t *testing.T, s *script) {
 			for i := range 3 {
 				p := podOf(i, 2)

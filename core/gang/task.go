@@ -21,7 +21,7 @@ type Task struct {
 
 // Task returns what a member is to plan; nil where there is nothing, as it is of no
 // gang or one more member of a gang that runs. reason says why it must wait; where
-// paced is set, also that the gang was planned a moment ago.
+// paced is set, also that the gang was planned a moment ago. Placed or Unfit is to follow a paced one.
 func (m *Machine) Task(uid string, paced bool, now time.Time) (task *Task, reason string) {
 	g := m.of[uid]
 	if g == nil {
@@ -58,6 +58,7 @@ func (m *Machine) Task(uid string, paced bool, now time.Time) (task *Task, reaso
 	if len(task.Members) > task.Need && !task.Extra && m.shares(g) {
 		task.Most = task.Need
 	}
+	g.tries = g.tries || paced && !task.Extra
 	return task, ""
 }
 
@@ -70,7 +71,7 @@ func (e Placed) happen(s *step) {
 		s.release(slices.Sorted(maps.Keys(e.Nodes))...)
 		return
 	}
-	g.leader, g.room = e.UID, false
+	g.leader, g.room, g.due, g.tries = e.UID, false, false, false
 	g.plan = &planned{nodes: maps.Clone(e.Nodes), order: make(map[string]int, len(e.Order))}
 	for i, uid := range e.Order {
 		g.plan.order[uid] = i + 1
@@ -88,7 +89,7 @@ func (e Unfit) happen(s *step) {
 	if g == nil {
 		return
 	}
-	g.leader, g.room = e.UID, false
+	g.leader, g.room, g.due, g.tries = e.UID, false, false, false
 	g.refused = &shortage{
 		milli: e.Refusal.ShortMilli, kept: math.MaxInt64, host: host(e.Refusal.Nodes), filters: len(e.Refusal.Filtered) > 0,
 		tried: g.count[pending],
@@ -138,6 +139,7 @@ func (e Freed) happen(s *step) {
 			return
 		}
 	}
+	g.due = true
 	s.wakeIn(g, max(gather, g.retry.Sub(s.now)))
 }
 

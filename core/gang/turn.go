@@ -1,9 +1,13 @@
 package gang
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
+	"time"
+
+	"berth.dev/berth/core/queue"
 )
 
 // turn looks at what has become of g: a plan that can no longer be fulfilled is
@@ -40,6 +44,7 @@ func (s *step) turn(g *state) {
 			}
 		}
 	case whole && !runs && (!g.whole || !g.led() || g.runs):
+		s.ahead(g)
 		s.wake(g.lead()...)
 	}
 	g.whole, g.runs, s.out.Changed = whole, runs, true
@@ -110,9 +115,46 @@ func (s *step) wakeRefused(except *state) {
 }
 
 func (Unkept) happen(s *step) {
+	var all []*state
 	for _, g := range s.m.sorted() {
 		if g.refused != nil && g.plan == nil {
-			s.wakeLeader(g) // with the pods of no gang, which are called too, so priority decides
+			g.due = true
+			all = append(all, g)
 		}
 	}
+	for _, g := range all {
+		s.wakeLeader(g) // with the pods of no gang, which are called too, so priority decides
+	}
+}
+
+// ahead wakes with g, which is to be planned, the gangs before it that may fit as well: those that only pause, and those that are being
+// planned on what there was before. Their turns decide who gets what came free, and not whose pause ends first.
+func (s *step) ahead(g *state) {
+	var first []*state
+	for _, h := range s.m.gangs {
+		if h != g && h.plan == nil && (h.due && s.now.Before(h.retry) || h.tries) && h.before(g) {
+			first = append(first, h)
+		}
+	}
+	slices.SortFunc(first, func(a, b *state) int { return cmp.Compare(a.spec.Key, b.spec.Key) })
+	for _, h := range first {
+		h.retry = time.Time{}
+		s.wake(h.lead()...)
+	}
+}
+
+// before reports whether the turn of g comes before that of another gang.
+func (g *state) before(other *state) bool {
+	if g.priority != other.priority {
+		return g.priority > other.priority
+	}
+	return g.age().Compare(other.age()) < 0
+}
+
+// age is that of the oldest member, as of when the gang was first complete, if it was.
+func (g *state) age() queue.Age {
+	if g.since.UID == "" {
+		return g.oldest()
+	}
+	return g.since
 }
