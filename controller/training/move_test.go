@@ -81,6 +81,38 @@ func TestAPodThatIsGoneAtOnce(t *testing.T) {
 	}
 }
 
+// TestAPodThatIsGoneIsLostAsItWasSeenLast holds that an event says why a pod is gone, also if it was evicted and removed between two passes.
+func TestAPodThatIsGoneIsLostAsItWasSeenLast(t *testing.T) {
+	c := newCluster(t, tfJob())
+	c.settle()
+	c.set(running)
+	c.settle()
+	pod := &corev1.Pod{}
+	if err := c.client.Get(t.Context(), client.ObjectKey{Namespace: "ml", Name: "mnist-worker-1"}, pod); err != nil {
+		t.Fatal(err)
+	}
+	evicted := pod.DeepCopy()
+	evicted.Status.Conditions = append(evicted.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI"})
+	c.r.ofChild(t.Context(), pod)
+	c.r.ofChild(t.Context(), evicted)
+	if err := c.client.Delete(t.Context(), pod, client.Preconditions{UID: &pod.UID}); err != nil {
+		t.Fatal(err)
+	}
+	c.settle()
+	said := ""
+	for len(c.told) > 0 {
+		if text := <-c.told; strings.Contains(text, "Restarting") {
+			said += text
+		}
+	}
+	if !strings.Contains(said, "its pod mnist-worker-1 was evicted from node "+pod.Spec.NodeName+", as by kubectl drain") {
+		t.Errorf("it says %q", said)
+	}
+	if going := c.r.memories[c.job().UID].going; len(going) > 0 {
+		t.Errorf("%d pods of earlier passes are remembered", len(going))
+	}
+}
+
 // TestAFaultyGPUAndKilledAtAnyWrite lets an Xid hit a GPU of a worker, whose program fails of it, with a controller that is killed at each write in
 // turn. The job restarts as a whole and has no failure, and an event names the GPU.
 func TestAFaultyGPUAndKilledAtAnyWrite(t *testing.T) {

@@ -49,6 +49,7 @@ type memory struct {
 	before  string       // resource version of the job that was last written over
 	refused rules.Queued // why its last pod could not be created; the zero value is that it could
 	pods    seenPods
+	going   seenPods // of those that are being deleted or disrupted, as the watch had them last. Guarded by the reconciler's mu
 	// awaited are the children that were created and that the cache does not have yet, with when; nil is none. Guarded by the reconciler's mu.
 	awaited map[types.UID]time.Time
 	stopped map[string]*rules.Pod // that have ended after they were asked to stop, by UID; nil of those that are told. Guarded by the reconciler's mu
@@ -62,7 +63,7 @@ func (r *reconciler) remember(o client.Object) *memory {
 	defer r.mu.Unlock()
 	m := r.memories[o.GetUID()]
 	if m == nil {
-		m = &memory{name: client.ObjectKeyFromObject(o), stopped: map[string]*rules.Pod{}}
+		m = &memory{name: client.ObjectKeyFromObject(o), going: seenPods{}, stopped: map[string]*rules.Pod{}}
 		r.memories[o.GetUID()] = m
 	}
 	return m
@@ -148,7 +149,7 @@ func (p *pass) run(ctx context.Context) (again time.Duration, err error) {
 		if err := p.carryOut(ctx, &seen, &plan); err != nil {
 			return 0, err
 		}
-		p.mem.pods = seenOf(seen.Pods, &plan)
+		p.keep(p.mem, seenOf(seen.Pods, &plan))
 		if seen.Job.Status.Ended() || !plan.Status.Ended() {
 			return p.until(&plan), nil
 		}
@@ -199,7 +200,7 @@ func (p *pass) look(ctx context.Context, seen *rules.Observed) (err error) {
 	if err := p.adopt(ctx, seen); err != nil {
 		return err
 	}
-	seen.Gone = p.mem.pods.gone(seen.Pods)
+	seen.Gone = p.gone(p.mem, seen.Pods)
 	seen.Stopped = p.stopped(p.mem)
 	if seen.Job.Suspend {
 		seen.InTurn, _ = queues.Of(p.object, nil).InTurn()

@@ -2,6 +2,7 @@ package training
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,29 +33,51 @@ func seenOf(pods []rules.Pod, plan *rules.Plan) seenPods {
 	return out
 }
 
-// gone returns those that are not among pods.
-func (s seenPods) gone(pods []rules.Pod) (out []rules.Pod) {
-	there := make(map[string]bool, len(pods))
-	for i := range pods {
-		there[pods[i].UID] = true
-	}
-	for uid, p := range s {
-		if !there[uid] {
-			out = append(out, p)
+// gone returns the pods of the last pass that are not there now, as the watch had them last: why one is gone may have come after the pass.
+func (r *reconciler) gone(m *memory, now []rules.Pod) (out []rules.Pod) {
+	there := uidsOf(now)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for uid, p := range m.pods {
+		if there[uid] {
+			continue
 		}
+		if last, ok := m.going[uid]; ok {
+			last.Notice, last.Fault = p.Notice, p.Fault // of its node
+			p = last
+		}
+		out = append(out, p)
 	}
 	return out
 }
 
-// noteStopped remembers a pod that has ended after it was asked to stop, until the next pass over its job.
-func (r *reconciler) noteStopped(o client.Object) {
+// uidsOf are the UIDs of pods.
+func uidsOf(pods []rules.Pod) map[string]bool {
+	out := make(map[string]bool, len(pods))
+	for i := range pods {
+		out[pods[i].UID] = true
+	}
+	return out
+}
+
+// keep has the next pass know the pods that this one has left there.
+func (r *reconciler) keep(m *memory, pods seenPods) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m.pods = pods
+	maps.DeleteFunc(m.going, func(uid string, _ rules.Pod) bool { _, ok := pods[uid]; return !ok })
+}
+
+// noteGoing remembers how a pod is that is being deleted or disrupted, and one that has ended after it was asked to stop, until the
+// next pass over its job.
+func (r *reconciler) noteGoing(o client.Object) {
 	p, ok := o.(*corev1.Pod)
-	if !ok || p.DeletionTimestamp == nil {
+	if !ok {
 		return
 	}
 	pod, ok := objects.PodOf(r.kind.kind, p)
 	ref := metav1.GetControllerOfNoCopy(p)
-	if !ok || ref == nil || !pod.Interrupted {
+	if !ok || ref == nil || !pod.Deleting && !pod.Disrupted {
 		return
 	}
 	r.mu.Lock()
@@ -63,7 +86,8 @@ func (r *reconciler) noteStopped(o client.Object) {
 	if m == nil {
 		return
 	}
-	if _, noted := m.stopped[pod.UID]; !noted {
+	m.going[pod.UID] = pod
+	if _, noted := m.stopped[pod.UID]; !noted && pod.Deleting && pod.Interrupted {
 		m.stopped[pod.UID] = &pod
 	}
 }
@@ -84,10 +108,7 @@ func (r *reconciler) stopped(m *memory) (out []rules.Pod) {
 // told notes that events have been written for what stopped returned, and forgets pods of earlier passes that are gone. A pass that fails
 // before does not lose them.
 func (r *reconciler) told(m *memory, seen *rules.Observed) {
-	there := make(map[string]bool, len(seen.Pods))
-	for i := range seen.Pods {
-		there[seen.Pods[i].UID] = true
-	}
+	there := uidsOf(seen.Pods)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for uid, p := range m.stopped {

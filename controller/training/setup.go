@@ -148,7 +148,7 @@ func (r *reconciler) ofChild(_ context.Context, o client.Object) []reconcile.Req
 		return nil
 	}
 	r.arrived(o)
-	r.noteStopped(o)
+	r.noteGoing(o)
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: name}}}
 }
 
