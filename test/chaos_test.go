@@ -321,9 +321,11 @@ func newMember(t *testing.T, dir string, flags ...string) *member {
 
 // run runs a process until it ends, or ctx does.
 func (m *member) run(ctx context.Context, kubeconfig string, flags ...string) {
-	args := append([]string{"scheduler", "--kubeconfig", kubeconfig, "--metrics-addr", "",
+	args := append([]string{
+		"scheduler", "--kubeconfig", kubeconfig, "--metrics-addr", "",
 		"--scheduler-name", "default-scheduler,berth-scheduler", "--user-speaker", "berth:admin", // who may name users, as in berth up
-		"--leader-elect-lease-duration", lease.String(), "--leader-elect-renew-deadline", renew.String(), "--leader-elect-retry-period", "500ms"}, flags...)
+		"--leader-elect-lease-duration", lease.String(), "--leader-elect-renew-deadline", renew.String(), "--leader-elect-retry-period", "500ms",
+	}, flags...)
 	cmd := exec.CommandContext(ctx, program("berth"), args...)
 	cmd.Stdout, cmd.Stderr = m.log, m.log
 	if cmd.Start() != nil {

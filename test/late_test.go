@@ -16,7 +16,7 @@ import (
 )
 
 // TestALateBindingOfTheLeaderBeforeIsRefused holds up what the scheduler that leads sends, until another leads and has given its GPUs to
-// another pod. What arrives then is its binding, which the API server could not tell from that of a leader. The judge finds no GPU given twice.
+// another pod. Then its binding arrives, which the API server could not tell from that of a leader. The judge finds no GPU given twice.
 func TestALateBindingOfTheLeaderBeforeIsRefused(t *testing.T) {
 	t.Parallel()
 	takeTurn(t)
@@ -58,7 +58,7 @@ func TestALateBindingOfTheLeaderBeforeIsRefused(t *testing.T) {
 		raw, err := os.ReadFile(before.log.Name())
 		return err == nil && strings.Contains(string(raw), `"Attempting to schedule pod" pod="default/late"`)
 	})
-	time.Sleep(time.Second) // until its binding is held up, which nobody tells
+	time.Sleep(time.Second) // until its binding is held up, of which there is no event
 	before.signal(syscall.SIGKILL)
 	label("null") // so that the next leader does not bind it
 	newMember(t, dir)

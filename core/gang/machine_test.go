@@ -144,7 +144,7 @@ func TestMachine(t *testing.T) {
 				t.Errorf("what came free wakes %v, want the leader of the older one, too", out.Wake)
 			}
 			if _, reason := s.m.Task("g-0", true, s.now); reason != "" {
-				t.Errorf("the older one is told %q", reason)
+				t.Errorf("the older one waits: %q", reason)
 			}
 			s.step(gang.Freed{UID: "h-0", Ended: true, Milli: 2000})
 			s.step(gang.Unfit{UID: "h-0", Refusal: &gang.Refusal{ShortMilli: 2000}})

@@ -16,7 +16,7 @@ import (
 const LeaderName = "berth-leader"
 
 // LeaderMessage is what a binding gets that Leader refuses.
-const LeaderMessage = "the scheduler that sent this binding does not lead any more, so its devices may be another pod's by now: the scheduler that leads binds the pod"
+const LeaderMessage = "the scheduler that sent this binding no longer leads, so its devices may be another pod's by now: the scheduler that leads binds the pod"
 
 // signs begins the field manager of a binding that names its sender. A field manager has at most longest characters.
 const (

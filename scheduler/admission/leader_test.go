@@ -37,9 +37,9 @@ func TestOnlyTheLeaderBinds(t *testing.T) {
 		{"the leader", admission.Signature("host-1_a"), new("host-1_a"), false},
 		{"the one before", admission.Signature("host-1_a"), new("host-2_b"), true},
 		{"one whose name begins the same", admission.Signature("host-1_a"), new("host-1_ab"), true},
-		{"while the lease is given back", admission.Signature("host-1_a"), nil, true},
-		{"one that elects nobody", "", new("host-2_b"), false},
-		{"somebody else", "kubectl-create", new("host-2_b"), false},
+		{"after the lease was released", admission.Signature("host-1_a"), nil, true},
+		{"one without an election", "", new("host-2_b"), false},
+		{"another client", "kubectl-create", new("host-2_b"), false},
 		{"a name as long as may be", admission.Signature(long), new("host-2_b"), true},
 		{"a name that is too long", admission.Signature(long + "h"), new("host-2_b"), false},
 	} {

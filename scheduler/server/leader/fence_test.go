@@ -16,9 +16,9 @@ func TestALeaderWaitsUntilTheAPIServerKnowsIt(t *testing.T) {
 		answers []error // before it knows; nil is that it knows another leader
 		takes   time.Duration
 	}{
-		{"it knows", nil, settles},
-		{"it learns of it", []error{nil, nil}, settles + 2*lookAgain},
-		{"it was away", []error{away, nil}, settles + 2*lookAgain},
+		{"the API server knows", nil, settles},
+		{"the API server learns of it", []error{nil, nil}, settles + 2*lookAgain},
+		{"the API server was away", []error{away, nil}, settles + 2*lookAgain},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestALeaderThatIsRefusedGivesUp(t *testing.T) {
 		err        error
 	}{
 		{"another one leads", "ask the API server who leads: for 1m0s it has refused the bindings of this scheduler, as of one that does not lead", nil},
-		{"it is away", "ask the API server who leads: connection refused", errors.New("connection refused")},
+		{"the API server is away", "ask the API server who leads: connection refused", errors.New("connection refused")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -81,7 +81,7 @@ func TestBindingsNameTheirSender(t *testing.T) {
 	for _, tt := range []struct{ name, signature, method, asks, sends string }{
 		{"a binding", "s/host_1", http.MethodPost, "/api/v1/namespaces/n/pods/p/binding", "/api/v1/namespaces/n/pods/p/binding?fieldManager=s%2Fhost_1"},
 		{"a dry run of one, though it does not lead", "s/host_1", http.MethodPost, "/api/v1/namespaces/n/pods/p/binding?dryRun=All", "/api/v1/namespaces/n/pods/p/binding?dryRun=All&fieldManager=s%2Fhost_1"},
-		{"where nobody is elected", "", http.MethodPost, "/api/v1/namespaces/n/pods/p/binding", "/api/v1/namespaces/n/pods/p/binding"},
+		{"without an election", "", http.MethodPost, "/api/v1/namespaces/n/pods/p/binding", "/api/v1/namespaces/n/pods/p/binding"},
 		{"a pod of that name", "s/host_1", http.MethodDelete, "/api/v1/namespaces/n/pods/binding", "/api/v1/namespaces/n/pods/binding"},
 		{"another write", "s/host_1", http.MethodPatch, "/api/v1/namespaces/n/pods/p/status", "/api/v1/namespaces/n/pods/p/status"},
 	} {
