@@ -119,15 +119,17 @@ type shortage struct {
 
 // step is one Step under way.
 type step struct {
-	m   *Machine
-	now time.Time
-	out Actions
+	m    *Machine
+	now  time.Time
+	out  Actions
+	last *state // of those whose leaders are woken to plan, the one whose turn comes last; nil is none
 }
 
 // Step takes an event and returns what is to be done about it.
 func (m *Machine) Step(e Event, now time.Time) Actions {
 	s := step{m: m, now: now}
 	e.happen(&s)
+	s.ahead()
 	s.out.Wake = once(s.out.Wake)
 	s.out.WakeAt = m.alarms.next(m)
 	return s.out

@@ -140,7 +140,7 @@ func TestMachine(t *testing.T) {
 				s.step(gang.Freed{UID: leader, Ended: true, Milli: 2000})
 			}
 			s.now = s.now.Add(time.Millisecond)
-			if out := s.step(gang.Time{}); !cmp.Equal(out.Wake, []string{"g-0", "h-0"}) {
+			if out := s.step(gang.Time{}); !cmp.Equal(out.Wake, []string{"h-0", "g-0"}) {
 				t.Errorf("what came free wakes %v, want the leader of the older one, too", out.Wake)
 			}
 			if _, reason := s.m.Task("g-0", true, s.now); reason != "" {
@@ -151,7 +151,7 @@ func TestMachine(t *testing.T) {
 			s.now = s.now.Add(time.Minute)
 			s.step(gang.Freed{UID: "h-0", Ended: true, Milli: 2000})
 			s.now = s.now.Add(time.Millisecond)
-			if out := s.step(gang.Time{}); !cmp.Equal(out.Wake, []string{"g-0", "h-0"}) {
+			if out := s.step(gang.Time{}); !cmp.Equal(out.Wake, []string{"h-0", "g-0"}) {
 				t.Errorf("while the older one is being planned, what came free wakes %v, want its leader, too", out.Wake)
 			}
 			s.step(gang.Unfit{UID: "g-0", Refusal: &gang.Refusal{ShortMilli: 2000}, Cost: time.Second})

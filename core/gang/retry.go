@@ -65,8 +65,7 @@ func (s *step) wakeLeader(g *state) {
 	case early > 0:
 		s.wakeIn(g, early)
 	default:
-		s.ahead(g)
-		s.wake(g.lead()...)
+		s.plan(g)
 	}
 }
 

@@ -44,8 +44,7 @@ func (s *step) turn(g *state) {
 			}
 		}
 	case whole && !runs && (!g.whole || !g.led() || g.runs):
-		s.ahead(g)
-		s.wake(g.lead()...)
+		s.plan(g)
 	}
 	g.whole, g.runs, s.out.Changed = whole, runs, true
 }
@@ -127,12 +126,22 @@ func (Unkept) happen(s *step) {
 	}
 }
 
-// ahead wakes with g, which is to be planned, the gangs before it that may fit as well: those that only pause, and those that are being
+// plan wakes the leader of g, which plans.
+func (s *step) plan(g *state) {
+	if s.wake(g.lead()...); s.last == nil || s.last.before(g) {
+		s.last = g
+	}
+}
+
+// ahead wakes with those that plan the gangs before them that may fit as well: those that only pause, and those that are being
 // planned on what there was before. Their turns decide who gets what came free, and not whose pause ends first.
-func (s *step) ahead(g *state) {
+func (s *step) ahead() {
+	if s.last == nil {
+		return
+	}
 	var first []*state
 	for _, h := range s.m.gangs {
-		if h != g && h.plan == nil && (h.due && s.now.Before(h.retry) || h.tries) && h.before(g) {
+		if h.plan == nil && (h.due && s.now.Before(h.retry) || h.tries) && h.before(s.last) {
 			first = append(first, h)
 		}
 	}
