@@ -13,7 +13,7 @@ import (
 )
 
 // logScene writes to the log of a test what a script that has failed leaves behind: for each of its control planes the
-// pods, the Queues, and the last warnings and errors. The folder is removed after it: this is all that is left of
+// pods, the Queues, the last events, and the last warnings and errors. The folder is removed after it: this is all that is left of
 // a failure that comes seldom.
 func logScene(t *testing.T, e *testscript.Env, planes []string) {
 	if failed, can := e.T().(interface{ Failed() bool }); !can || !failed.Failed() {
@@ -26,6 +26,7 @@ func logScene(t *testing.T, e *testscript.Env, planes []string) {
 		for _, ask := range [][]string{
 			{"get", "pods", "-A", "--field-selector", "metadata.namespace!=gpu-operator", "-o", `custom-columns=POD:.metadata.name,PHASE:.status.phase,NODE:.spec.nodeName,WHY:.status.conditions[?(@.type=="PodScheduled")].message`},
 			{"get", "queues", "-o", "wide"},
+			{"get", "events", "-A", "--field-selector", "metadata.namespace!=gpu-operator", "--sort-by", ".metadata.creationTimestamp", "-o", `custom-columns=AT:.metadata.creationTimestamp,LAST:.lastTimestamp,OF:.involvedObject.name,REASON:.reason,SAYS:.message`},
 		} {
 			kubectl := exec.CommandContext(ctx, program("kubectl"), append([]string{"--kubeconfig", filepath.Join(dir, "kubeconfig")}, ask...)...)
 			out, err := kubectl.CombinedOutput()
