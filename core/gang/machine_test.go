@@ -160,6 +160,12 @@ func TestMachine(t *testing.T) {
 			if out := s.step(gang.Time{}); !cmp.Equal(out.Wake, []string{"h-0"}) {
 				t.Errorf("for the younger one alone wakes %v", out.Wake)
 			}
+			refuse("h-0")
+			s.now = s.now.Add(time.Minute)
+			refuse("g-0")
+			if out := s.step(gang.Unkept{}); !cmp.Equal(out.Wake, []string{"h-0", "g-0"}) {
+				t.Errorf("places that are kept no longer wake %v, want the leader of the older one, too", out.Wake)
+			}
 		}},
 		{"one more is planned near those that are on their way", func(t *testing.T, s *script) {
 			for i := range 3 {

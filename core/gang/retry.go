@@ -63,6 +63,7 @@ func (s *step) wakeLeader(g *state) {
 	switch early := g.retry.Sub(s.now); {
 	case g.plan != nil:
 	case early > 0:
+		g.due = true
 		s.wakeIn(g, early)
 	default:
 		s.plan(g)

@@ -114,15 +114,10 @@ func (s *step) wakeRefused(except *state) {
 }
 
 func (Unkept) happen(s *step) {
-	var all []*state
 	for _, g := range s.m.sorted() {
 		if g.refused != nil && g.plan == nil {
-			g.due = true
-			all = append(all, g)
+			s.wakeLeader(g) // with the pods of no gang, which are called too, so priority decides
 		}
-	}
-	for _, g := range all {
-		s.wakeLeader(g) // with the pods of no gang, which are called too, so priority decides
 	}
 }
 
