@@ -142,9 +142,15 @@ func (c *chaos) create(i int) {
 }
 
 // led reports whether a scheduler holds the lease.
-func (c *chaos) led() bool {
-	l, err := c.api().CoordinationV1().Leases("kube-system").Get(c.t.Context(), "berth-scheduler", metav1.GetOptions{})
-	return err == nil && l.Spec.HolderIdentity != nil && *l.Spec.HolderIdentity != ""
+func (c *chaos) led() bool { return leading(c.t.Context(), c.api()) != "" }
+
+// leading returns which scheduler holds the lease; "" is none, or that it cannot be read.
+func leading(ctx context.Context, client kubernetes.Interface) string {
+	l, err := client.CoordinationV1().Leases("kube-system").Get(ctx, "berth-scheduler", metav1.GetOptions{})
+	if err != nil || l.Spec.HolderIdentity == nil {
+		return ""
+	}
+	return *l.Spec.HolderIdentity
 }
 
 // fault does one thing that goes wrong in clusters. Those that take the longest

@@ -81,6 +81,16 @@ func TestAPodThatIsGoneAtOnce(t *testing.T) {
 	}
 }
 
+// saidOfRestarts returns the events of restarts so far, and drops all others.
+func (c *testCluster) saidOfRestarts() (said string) {
+	for len(c.told) > 0 {
+		if text := <-c.told; strings.Contains(text, "Restarting") {
+			said += text
+		}
+	}
+	return said
+}
+
 // TestAPodThatIsGoneIsLostAsItWasSeenLast holds that an event says why a pod is gone, also if it was evicted and removed between two passes.
 func TestAPodThatIsGoneIsLostAsItWasSeenLast(t *testing.T) {
 	c := newCluster(t, tfJob())
@@ -99,12 +109,7 @@ func TestAPodThatIsGoneIsLostAsItWasSeenLast(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.settle()
-	said := ""
-	for len(c.told) > 0 {
-		if text := <-c.told; strings.Contains(text, "Restarting") {
-			said += text
-		}
-	}
+	said := c.saidOfRestarts()
 	if !strings.Contains(said, "its pod mnist-worker-1 was evicted from node "+pod.Spec.NodeName+", as by kubectl drain") {
 		t.Errorf("it says %q", said)
 	}
@@ -142,12 +147,7 @@ func TestAFaultyGPUAndKilledAtAnyWrite(t *testing.T) {
 	if want != `Created=True, Restarting=True; {"all":{"times":1}}; `+allPods+", "+allServices {
 		t.Fatalf("undisturbed: %s", want)
 	}
-	said := ""
-	for len(whole.told) > 0 {
-		if text := <-whole.told; strings.Contains(text, "Restarting") {
-			said += text
-		}
-	}
+	said := whole.saidOfRestarts()
 	if strings.Count(said, "GPU 7 (GPU-7) of node n1 to Xid 79") != 1 || !strings.HasPrefix(said, "Warning TFJobRestarting") {
 		t.Errorf("it says %q", said)
 	}

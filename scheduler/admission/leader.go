@@ -57,7 +57,7 @@ func ApplyLeader(ctx context.Context, client kubernetes.Interface, lease types.N
 	policy, binding := Leader(lease)
 	admits := client.AdmissionregistrationV1()
 	bindings := admits.ValidatingAdmissionPolicyBindings()
-	err := put(ctx, admits.ValidatingAdmissionPolicies(), bindings, policy, binding.DeepCopy())
+	err := put(ctx, admits.ValidatingAdmissionPolicies(), bindings, policy, binding)
 	if err == nil {
 		var was *admissionv1.ValidatingAdmissionPolicyBinding
 		was, err = bindings.Get(ctx, LeaderName, metav1.GetOptions{})

@@ -204,20 +204,9 @@ func (p *process) elected(ctx, work context.Context) error {
 func (p *process) lead(led, work context.Context, fresh func() bool) {
 	began := time.Now()
 	err := leader.Fenced(led, p.known)
-	if led.Err() != nil {
-		return
+	if err == nil {
+		err = leader.CatchUp(led, p.list, p.cached)
 	}
-	if err != nil {
-		p.failed <- err
-		return
-	}
-	err = leader.CatchUp(led, p.list, func(uid types.UID) (string, bool) {
-		pod, err := p.sched.Cache.GetPod(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}})
-		if err != nil {
-			return "", false
-		}
-		return pod.ResourceVersion, true
-	})
 	if led.Err() != nil {
 		return
 	}
@@ -228,6 +217,15 @@ func (p *process) lead(led, work context.Context, fresh func() bool) {
 	klog.InfoS("Leading", "caughtUpIn", time.Since(began))
 	p.gate.Open(fresh)
 	p.schedule(work)
+}
+
+// cached returns the version of a pod in the scheduler's cache.
+func (p *process) cached(uid types.UID) (version string, ok bool) {
+	pod, err := p.sched.Cache.GetPod(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}})
+	if err != nil {
+		return "", false
+	}
+	return pod.ResourceVersion, true
 }
 
 // known reports whether the API server takes this process for the leader: it binds a pod that does not exist, as a dry run. Where no policy

@@ -126,36 +126,30 @@ func (o *Options) guard(ctx context.Context, client kubernetes.Interface) error 
 		return nil
 	}
 	err := admission.Apply(ctx, client, o.User, o.TakeOver)
-	if apierrors.IsForbidden(err) {
-		klog.ErrorS(err, "Admission policies could not be applied, so anyone who can create pods can claim devices: "+grantPolicies)
-		err = nil
-	}
-	if err != nil {
+	if err := unlessForbidden(err, "anyone who can create pods can claim devices"); err != nil {
 		return err
 	}
 	if o.Lease != nil {
-		err = admission.ApplyLeader(ctx, client, types.NamespacedName{Namespace: o.Lease.Namespace, Name: o.Lease.Name})
-		if apierrors.IsForbidden(err) {
-			klog.ErrorS(err, "Admission policies could not be applied, so a binding of the leader before that is held up on its way may give devices twice: "+grantPolicies)
-			err = nil
-		}
-		if err != nil {
+		err := admission.ApplyLeader(ctx, client, types.NamespacedName{Namespace: o.Lease.Namespace, Name: o.Lease.Name})
+		if err := unlessForbidden(err, "a binding of the leader before that is held up on its way may give devices twice"); err != nil {
 			return err
 		}
 	}
 	stamps, err := admission.ApplyUsers(ctx, client, user.NewPolicy(o.UserSpeakers, o.UserControllers))
-	switch {
-	case apierrors.IsForbidden(err):
-		klog.ErrorS(err, "Admission policies could not be applied, so the users of pods are not known: "+grantPolicies)
-		return nil
-	case err == nil && !stamps:
+	if err == nil && !stamps {
 		klog.InfoS("The API server serves no MutatingAdmissionPolicies, so the users of pods are known only where these say their own")
 	}
-	return err
+	return unlessForbidden(err, "the users of pods are not known")
 }
 
-// grantPolicies is what helps a scheduler that cannot apply its policies.
-const grantPolicies = "grant the scheduler the ClusterRole berth-scheduler-policies in deploy/scheduler.yaml"
+// unlessForbidden is err, unless the scheduler may not apply its admission policies: then it logs what follows, and what helps.
+func unlessForbidden(err error, follows string) error {
+	if !apierrors.IsForbidden(err) {
+		return err
+	}
+	klog.ErrorS(err, "Admission policies could not be applied, so "+follows+": grant the scheduler the ClusterRole berth-scheduler-policies in deploy/scheduler.yaml")
+	return nil
+}
 
 // upstream gives upstream's options for o and an API server of version served.
 func (o *Options) upstream(listener net.Listener, plain bool, served string) (*options.Options, error) {

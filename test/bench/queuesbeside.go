@@ -19,7 +19,7 @@ func benchQueuesBeside(ctx context.Context, r *report, dir string) error {
 	return eachQueued(r, dir, func(s *queued, dir string) error { return s.beside(ctx, r, dir) })
 }
 
-// eachQueued does something with each size that is asked for, in a folder of its own.
+// eachQueued does something with each size that is asked for, each in its own folder.
 func eachQueued(r *report, dir string, do func(s *queued, dir string) error) error {
 	for _, size := range []queued{queuedSmall(), queuedLarge()} {
 		if size = size.small(r); r.nodes != 0 && r.nodes != size.nodes {
